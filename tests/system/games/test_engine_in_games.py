@@ -18,6 +18,7 @@ from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.rules.orders import WORD_PATTERN
 from services.environments.diplomacy.text.notation import words
+from services.environments.diplomacy.text.notes import note_words
 from services.environments.diplomacy.world import Diplomacy
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.word_tokenizer import make_word_tokenizer
@@ -25,11 +26,12 @@ from services.inference.word_tokenizer import make_word_tokenizer
 pytestmark = pytest.mark.system
 
 
-@pytest.mark.parametrize("architecture", ["qwen3", "llama"])
-def test_whole_games_are_legal_and_every_logprob_equals_a_plain_forward_pass(architecture: str) -> None:
-    tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
+@pytest.mark.parametrize(("architecture", "notes"), [("qwen3", False), ("llama", False), ("qwen3", True)])
+def test_whole_games_are_legal_and_every_logprob_equals_a_plain_forward_pass(architecture: str, notes: bool) -> None:
+    tokenizer = make_word_tokenizer((*words(), *note_words()), WORD_PATTERN)
+    settings = PolicySettings(architecture=architecture, layers=2, notes=notes)
     model = make_small_model(
-        PolicySettings(architecture=architecture, layers=2),
+        settings,
         len(tokenizer),
         eos_id=tokenizer.eos_token_id,
         bos_id=tokenizer.bos_token_id,
@@ -40,7 +42,9 @@ def test_whole_games_are_legal_and_every_logprob_equals_a_plain_forward_pass(arc
         model.lm_head.weight.mul_(50)
     reference = copy.deepcopy(model)
     policy = LLMPolicy(
-        TorchEngine(model, max_concurrent_decisions=16), TokenizedLanguage(Diplomacy.language, tokenizer)
+        TorchEngine(model, max_concurrent_decisions=16),
+        TokenizedLanguage(Diplomacy.language, tokenizer, settings),
+        max_completion_length=448,
     )
 
     async def play() -> list[GameRecord]:

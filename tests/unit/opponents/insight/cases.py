@@ -16,6 +16,7 @@ from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.rules.orders import WORD_PATTERN
 from services.environments.diplomacy.text.notation import words
+from services.environments.diplomacy.text.notes import note_words
 from services.environments.diplomacy.world import Diplomacy
 from services.environments.playing import Slot
 from services.inference.sequence import teacher_forced_generation
@@ -24,10 +25,12 @@ from services.inference.word_tokenizer import make_word_tokenizer
 from tests.unit.opponents.played_games import played_positions
 from tests.unit.services.inference.torch_backend.cases import perturbed
 
-TOKENIZER = make_word_tokenizer(words(), WORD_PATTERN)
+TOKENIZER = make_word_tokenizer((*words(), *note_words()), WORD_PATTERN)
 
 
-def peaked_policy(temperature: float = 1.0, **changes: object) -> tuple[LLMPolicy, PreTrainedModel]:
+def peaked_policy(
+    temperature: float = 1.0, *, notes: bool = False, **changes: object
+) -> tuple[LLMPolicy, PreTrainedModel]:
     """A policy whose distributions are far from uniform, and a copy of its model to compare with."""
     torch.set_num_threads(1)
     settings = PolicySettings(hidden_size=32, layers=2, intermediate_size=32)
@@ -43,8 +46,9 @@ def peaked_policy(temperature: float = 1.0, **changes: object) -> tuple[LLMPolic
     )
     policy = LLMPolicy(
         TorchEngine(copy.deepcopy(model)),
-        TokenizedLanguage(Diplomacy.language, TOKENIZER),
+        TokenizedLanguage(Diplomacy.language, TOKENIZER, PolicySettings(notes=notes)),
         temperature=temperature,
+        max_completion_length=448,
         **changes,
     )
     return policy, model
@@ -81,12 +85,16 @@ def exact_probabilities(
 ) -> dict[tuple[str, ...], float]:
     """The probability of every sheet, from plain forward passes over prompt and sheet under the mask."""
     tokens = policy.tokens
-    slots = tokens.language.slots(position, power)
+    slots = tokens.slots(position, power)
     prompt = tokens.prompt(position, power)
     constraint = tokens.constraint(slots)
     found = {}
     for sheet in legal_sheets(slots):
-        ids = [token for order in sheet for token in tokens._line(order)]
+        ids = [
+            token
+            for limits, order in zip(constraint.slots, sheet, strict=True)
+            for token in (*limits.note, *tokens._line(order))
+        ]
         generation = teacher_forced_generation(constraint, [*ids, tokens.end_id])
         with torch.inference_mode():
             logits = model(torch.tensor([[*prompt, *ids]])).logits[0].double().numpy() / temperature

@@ -25,9 +25,9 @@ from tests.unit.opponents.insight.cases import (
 from tests.unit.opponents.played_games import played_positions
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_the_likeliest_sheets_are_those_of_all_legal_ones(temperature: float) -> None:
-    policy, model = peaked_policy(temperature)
+@pytest.mark.parametrize(("temperature", "notes"), [(1.0, False), (0.5, False), (1.0, True)])
+def test_the_likeliest_sheets_are_those_of_all_legal_ones(temperature: float, notes: bool) -> None:
+    policy, model = peaked_policy(temperature, notes=notes)
     for position, power in small_decisions():
         exact = exact_probabilities(policy, model, position, power, temperature)
         assert math.isclose(sum(exact.values()), 1, abs_tol=1e-6)
@@ -43,9 +43,9 @@ def test_the_likeliest_sheets_are_those_of_all_legal_ones(temperature: float) ->
         assert [choice.probability for choice in few] == pytest.approx(best, abs=1e-4)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_choices_along_a_sheet_are_conditional_probabilities(temperature: float) -> None:
-    policy, model = peaked_policy(temperature)
+@pytest.mark.parametrize(("temperature", "notes"), [(1.0, False), (0.5, False), (1.0, True)])
+def test_choices_along_a_sheet_are_conditional_probabilities(temperature: float, notes: bool) -> None:
+    policy, model = peaked_policy(temperature, notes=notes)
     for position, power in small_decisions():
         exact = exact_probabilities(policy, model, position, power, temperature)
         for sheet in legal_sheets(Diplomacy.language.slots(position, power))[:: len(exact) // 3]:
@@ -65,8 +65,9 @@ def test_choices_along_a_sheet_are_conditional_probabilities(temperature: float)
             assert math.prod(c.chosen_probability for c in choices) == pytest.approx(exact[sheet], abs=1e-5)
 
 
-def test_a_sheet_is_as_probable_as_the_engine_that_wrote_it_says() -> None:
-    policy, _ = peaked_policy()
+@pytest.mark.parametrize("notes", [False, True])
+def test_a_sheet_is_as_probable_as_the_engine_that_wrote_it_says(notes: bool) -> None:
+    policy, _ = peaked_policy(notes=notes)
 
     async def compare() -> None:
         checked = 0

@@ -20,6 +20,7 @@ from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.rules.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.text.notation import words
+from services.environments.diplomacy.text.notes import note_words, notes
 from services.environments.diplomacy.world import Diplomacy
 from services.environments.playing import Policy
 from services.inference.torch_backend.engine import TorchEngine
@@ -79,6 +80,29 @@ def test_the_orders_are_those_that_the_tokens_spell() -> None:
             assert tokens.text(ids).split() == " ".join(chosen).split()
             seen.add(position.kind)
     assert seen == {"M", "R", "A"}
+
+
+def test_notes_are_forced_before_each_order_and_not_trained(engine: TorchEngine) -> None:
+    tokenizer = make_word_tokenizer((*words(), *note_words()), WORD_PATTERN)
+    model = make_small_model(SETTINGS, len(tokenizer), eos_id=2, bos_id=1, pad_id=0, seed=0)
+    tokens = TokenizedLanguage(Diplomacy.language, tokenizer, PolicySettings(notes=True))
+    policy = LLMPolicy(TorchEngine(model), tokens, max_completion_length=448)
+    seen: set[str] = set()
+    for position in played_positions("greedy", 1904, 3)[::2]:
+        for power in position.to_move:
+            decision = asyncio.run(policy.act(position, power, 1))
+            assert decision.turn is not None
+            written = decision.turn.completion_ids.tolist()
+            spelled: list[int] = []
+            trained = decision.turn.trained_mask
+            for slot, order in zip(tokens.slots(position, power), decision.actions, strict=True):
+                noted = tokenizer.encode(slot.note)
+                assert not trained[len(spelled) : len(spelled) + len(noted)].any()
+                spelled += [*noted, *tokenizer.encode(order + "\n")]
+            assert written == [*spelled, tokens.end_id]
+            assert [slot.note for slot in tokens.slots(position, power)] == list(notes(position, power))
+            seen.add(position.kind)
+    assert {"M", "A"} <= seen
 
 
 def test_claims_of_one_sheet_mean_the_same_place_in_every_slot() -> None:
