@@ -69,6 +69,10 @@ print(tokenizer.decode(model.generate(ids, max_new_tokens={longest}, do_sample=F
 {adapters}"""
 
 _NOTATION = "A prompt is a position as one country sees it, in compact notation."
+_NOTES = (
+    " Before each order the policy reads a note on its unit's surroundings, which Entente writes and plain generation "
+    "does not: the example ends with the first note, so only the first order that follows means anything."
+)
 _CHAT = "A prompt is a conversation through the tokenizer's chat template: rules, position and legal orders."
 
 _ADAPTERS = """
@@ -122,9 +126,10 @@ def model_card(facts: CardFacts) -> str:
     if facts.specialists:
         adapters = _ADAPTERS.format(count=len(facts.specialists), power=facts.specialists[0])
     inference, chat = facts.config.inference, facts.config.policy.prompt == "chat"
+    notes = _NOTES if facts.config.policy.notes else ""
     use = _USE.format(
         seat=seat,
-        prompts=_CHAT if chat else _NOTATION,
+        prompts=_CHAT if chat else f"{_NOTATION}{notes}",
         special=", add_special_tokens=False" if chat else "",
         longest=inference.max_completion_length + inference.thinking_tokens,
         adapters=adapters,

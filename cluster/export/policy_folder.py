@@ -158,14 +158,15 @@ def _merge(checkpoint: Path, country: str, draft: Path, add_bar: AddBar) -> None
 
 
 def _example(config: Config, folder: Path, country: str | None) -> str:
-    """What the policy reads of the first position."""
+    """What the policy reads of the first position, up to its first choice."""
     from grpo_core.models.pretrained import load_tokenizer
     from opponents.players.llm_policy import TokenizedLanguage
 
     world = config.world
     tokens = TokenizedLanguage(world.language, load_tokenizer(folder), config.policy, config.inference)
     view, seat = world.probes([country or world.example_role or world.roles[0]])[0]
-    return tokens.prompts.text(view, seat)
+    text, slots = tokens.prompts.text(view, seat), tokens.slots(view, seat)
+    return f"{text} {slots[0].note}" if slots and slots[0].note else text
 
 
 def _made(config: Config, summary: dict[str, Any], version: int, country: str | None) -> dict[str, Any]:

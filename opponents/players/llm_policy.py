@@ -97,6 +97,10 @@ class TokenizedLanguage:
         notes = self.language.notes(view, seat)
         return tuple(replace(slot, note=note) for slot, note in zip(slots, notes, strict=True))
 
+    def note_length(self, note: str) -> int:
+        """The tokens of a note."""
+        return len(self._note(note))
+
     def constraint(self, slots: tuple[Slot, ...]) -> SheetConstraint:
         """The mask that admits one alternative of each slot, after its note."""
         return SheetConstraint(slots=tuple(map(self._constraint, slots)), end_id=self.end_id)
@@ -182,9 +186,14 @@ class LLMPolicy:
         return other
 
     def read(self, view: View, seat: str) -> PromptView:
-        """The prompt of ``act``."""
+        """The prompt of ``act``, and below it the notes, a line each."""
         prompts = self.tokens.prompts
-        return PromptView(prompts.text(view, seat), prompts.section_tokens(view, seat), "tokens")
+        text, sizes = prompts.text(view, seat), prompts.section_tokens(view, seat)
+        notes = [slot.note for slot in self.tokens.slots(view, seat) or () if slot.note] if self.constrained else []
+        if notes:
+            text = "\n".join([text, *notes])
+            sizes["notes"] = sum(map(self.tokens.note_length, notes))
+        return PromptView(text, sizes, "tokens")
 
     async def thought(self, view: View, seat: str, seed: int) -> tuple[int, ...]:
         """The tokens that the policy writes between a prompt and an order sheet; () without thoughts or a choice."""

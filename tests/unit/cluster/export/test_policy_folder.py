@@ -15,6 +15,7 @@ from huggingface_hub import ModelCard
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from cluster.actors.initial_policy import make_policy
 from cluster.cli.export import export
 from cluster.configs.loader import dump_config, load_config
 from cluster.errors import RunError
@@ -104,6 +105,24 @@ def test_a_chat_models_template_is_kept_and_its_run_says_how_it_is_asked(tmp_pat
     assert done.rows == {"games": 2, "decisions": 7}
     (first, *_) = pq.read_table(done.folder / "decisions.parquet").to_pylist()
     assert first["prompt"] == own.prompts.text(position, "AUSTRIA")
+
+
+def test_a_policy_with_notes_says_so_and_its_example_ends_with_the_first(tmp_path: Path) -> None:
+    noted = ["policy.notes=true", "policy.context_length=768", "inference.max_completion_length=448"]
+    config = load_config("smoke", noted)
+    folder = RunFolder(tmp_path / "run")
+    folder.open(config, resume=False)
+    model, tokenizer = make_policy(config.policy, 0, config.world.language)
+    learner = Learner(model, config.learner, config.grouping, seed=0)
+    save_checkpoint(folder.path, learner, lambda path: save_model(model, tokenizer, path), {})
+    export(folder.path)
+    out, position = folder.path / "export" / "policy", DiplomacyGame(1901).position
+    assert "ends with the first note" in (out / "README.md").read_text()
+    player = open_policy(str(out), ChatPlayers({}))
+    assert isinstance(player, LLMPolicy)
+    slots = player.tokens.slots(position, "FRANCE")
+    assert (out / "example_prompt.txt").read_text() == f"{render(position, 'FRANCE')} {slots[0].note}"
+    assert all(slot.note for slot in slots)
 
 
 def test_specialists_are_a_base_with_adapters_or_one_country_merged(tmp_path: Path) -> None:

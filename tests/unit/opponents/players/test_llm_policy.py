@@ -101,6 +101,9 @@ def test_notes_are_forced_before_each_order_and_not_trained(engine: TorchEngine)
                 spelled += [*noted, *tokenizer.encode(order + "\n")]
             assert written == [*spelled, tokens.end_id]
             assert [slot.note for slot in tokens.slots(position, power)] == list(notes(position, power))
+            read = policy.read(position, power)
+            assert read.text.split("\n")[1:] == [note for note in notes(position, power) if note]
+            assert sum(read.sizes.values()) == len(tokenizer.encode(read.text.replace("\n", " ")))
             seen.add(position.kind)
     assert {"M", "A"} <= seen
 
