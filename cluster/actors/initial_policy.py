@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from cluster.runs.folder import has_sampling, sampling_of
 from grpo_core.errors import CheckpointError
 from grpo_core.files import read_json
 from grpo_core.models.hub import model_folder
@@ -44,13 +45,16 @@ def make_policy(
 def check_policy(policy: PolicySettings, inference: InferenceSettings, language: Language) -> None:
     """Check that a run can start from ``policy.path``, fetching it from the Hub if need be; its weights are not loaded.
 
-    Raises CheckpointError if there is no such model, its files cannot be used, its tokenizer cannot write answers, or
-    not within ``inference.max_completion_length``, a wanted chat template cannot be used, or ``policy.context_length``
-    is more than the model holds.
+    Raises CheckpointError if there is no such model, its files cannot be used, it has learned with or without notes and
+    the run wants the other, its tokenizer cannot write answers, or not within ``inference.max_completion_length``, a
+    wanted chat template cannot be used, or ``policy.context_length`` is more than the model holds.
     """
     if policy.path is None:
         return
     folder = model_folder(policy.path)
+    if has_sampling(folder) and (notes := sampling_of(folder).policy.notes) != policy.notes:
+        own, theirs = (str(each).lower() for each in (policy.notes, notes))
+        raise CheckpointError(f"{policy.path} has learned with policy.notes = {theirs}, and this run has {own}; set it")
     tokens = TokenizedLanguage(language, load_tokenizer(folder), policy, inference)
     config = read_json(folder / "config.json")
     positions = config.get("text_config", config).get("max_position_embeddings")

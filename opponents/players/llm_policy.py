@@ -78,6 +78,8 @@ class TokenizedLanguage:
         self.stop = None if language.stop is None else StopText(tokenizer, language.stop)
         self.prompts: PolicyPrompt = NotationPrompt(language, self._encode)
         self._notes = policy is not None and policy.notes
+        if self._notes and tokenizer.unk_token_id in self._encode_bare(" ".join(language.note_words())):
+            raise CheckpointError("the tokenizer lacks words of notes: set policy.notes = false, or take another model")
         if policy is not None and policy.prompt == "chat":
             self._read_as_chat(policy, inference or InferenceSettings())
 

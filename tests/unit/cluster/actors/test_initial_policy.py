@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from cluster.actors.initial_policy import check_policy
+from cluster.actors.initial_policy import check_policy, make_policy
 from cluster.configs.loader import load_config
+from cluster.runs.folder import EXPORTED
 from grpo_core.errors import CheckpointError
+from grpo_core.models.pretrained import save_model
 from tests.chat_models import save_chat_model
 
 
@@ -47,3 +50,19 @@ def test_a_missing_model_is_one_line_that_says_how_to_fetch_it() -> None:
     with pytest.raises(CheckpointError, match=r"there is no folder models/none.*hf download models/none") as error:
         check(Path("models/none"))
     assert "\n" not in str(error.value)
+
+
+def test_a_policy_is_trained_on_with_notes_or_without_as_it_has_learned(tmp_path: Path) -> None:
+    noted = ["policy.notes=true", "policy.context_length=768", "inference.max_completion_length=448"]
+    config = load_config("smoke", noted)
+    save_model(*make_policy(config.policy, 0, config.world.language), tmp_path / "model")
+    check(tmp_path / "model", *noted)
+    document = {"config": {"policy": config.policy.model_dump(mode="json", exclude_none=True)}}
+    (tmp_path / "model" / EXPORTED).write_text(json.dumps(document))
+    check(tmp_path / "model", *noted)
+    with pytest.raises(CheckpointError, match=r"has learned with policy.notes = true, and this run has false; set it"):
+        check(tmp_path / "model")
+    plain = load_config("smoke")
+    save_model(*make_policy(plain.policy, 0, plain.world.language), tmp_path / "plain")
+    with pytest.raises(CheckpointError, match="the tokenizer lacks words of notes"):
+        check(tmp_path / "plain", *noted)
