@@ -8,7 +8,7 @@ from typing import Any
 from cluster.configs.schema import Config
 from grpo_core.models.hub import without_folders
 
-_FILES = (("imitation", "saved_games"), ("game", "gsm8k"), ("evaluation", "gsm8k"))
+_FILES = (("imitation", "saved_games"), ("game", "saved_games"), ("game", "gsm8k"), ("evaluation", "gsm8k"))
 _ADDRESSES = (("redis", "url"), ("run", "ray_address"), ("metrics", "host"))
 
 

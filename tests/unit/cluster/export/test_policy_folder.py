@@ -225,6 +225,8 @@ def test_what_is_published_says_nothing_of_the_machine_or_its_servers(tmp_path: 
     run = copy_to(tmp_path)
     config = load_config(
         run / "config.toml", ["redis.url=redis://u:hush@10.1.2.3:6379/0", "imitation.saved_games=/secret/place/games",
+                              "game.saved_games=/secret/place/starts", "game.saved_share=0.5",
+                              'grouping.keys=["country+scenario"]',
                               'opponents.remotes={gpt={base_url="http://10.1.2.3:8000/v1",model="m"}}'],
     )  # fmt: skip
     (run / "config.toml").write_text(dump_config(config))
@@ -235,6 +237,7 @@ def test_what_is_published_says_nothing_of_the_machine_or_its_servers(tmp_path: 
     told = json.loads((done.folder / "entente.json").read_text())
     assert told["config"]["opponents"]["remotes"]["gpt"]["model"] == "m"
     assert told["config"]["imitation"]["saved_games"] == "games"
+    assert told["config"]["game"]["saved_games"] == "starts"
 
 
 def test_a_summary_of_another_form_is_refused_in_one_line(tmp_path: Path) -> None:
