@@ -44,7 +44,7 @@ class PolicySettings(Settings):
     notes: bool = Field(
         False,
         description="Write before each order, without a choice, what lies around its unit: the policy then learns it "
-        "from far fewer games, and reads about twice the words; needs prompt = notation, constrained decoding and a "
+        "from far fewer games, and reads about twice the words; needs prompt = notation, decoding under a mask and a "
         "world that has notes, such as diplomacy",
     )
     architecture: Literal["qwen3", "llama"] = Field("qwen3", description="Model class of the small policy")

@@ -11,9 +11,10 @@ from grpo_core.types import Turn
 from opponents.play import play_game
 from opponents.players.llm_policy import TokenizedLanguage, make_turn
 from services.environments.environment import World
-from services.environments.playing import Decision, Policy, View
+from services.environments.playing import Decision, Policy, Slot, View
 from services.environments.settings import ImitationSettings
 from services.inference.sequence import free_generation, teacher_forced_generation
+from services.inference.token_masks import ConstraintError
 
 
 def demonstration_turn(tokens: TokenizedLanguage, view: View, seat: str, actions: Sequence[str]) -> Turn:
@@ -23,6 +24,15 @@ def demonstration_turn(tokens: TokenizedLanguage, view: View, seat: str, actions
     the teacher's is not known.
     """
     slots = tokens.slots(view, seat)
+    try:
+        return _demonstration(tokens, view, seat, actions, slots)
+    except ConstraintError:  # a teacher may do what coordinated decoding excludes
+        return _demonstration(tokens, view, seat, actions, tokens.slots(view, seat, legal=True))
+
+
+def _demonstration(
+    tokens: TokenizedLanguage, view: View, seat: str, actions: Sequence[str], slots: tuple[Slot, ...] | None
+) -> Turn:
     written = tokens.language.written(actions, view, seat)
     if slots is None:
         generation = free_generation(tokens.text_ids("\n".join(written)))

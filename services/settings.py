@@ -42,8 +42,11 @@ class InferenceSettings(Settings):
     engine: Literal["auto", "torch", "vllm"] = Field(
         "auto", description="Inference engine of the rollout actors; auto: vllm where it is installed with a GPU"
     )
-    decoding: Literal["constrained", "free"] = Field(
-        "constrained", description="constrained: only legal order sheets can be sampled; free: parsed and repaired"
+    decoding: Literal["constrained", "coordinated", "free"] = Field(
+        "constrained",
+        description="constrained: only legal order sheets can be sampled; coordinated: of these, only sheets whose "
+        "orders do not stop one another, in worlds that know such (diplomacy: no two own units enter one province); "
+        "free: parsed and repaired",
     )
     max_concurrent_decisions: int = Field(
         64, ge=1, le=10**6, description="Decisions decoded together (rows of the KV cache)"

@@ -62,7 +62,7 @@ def check_policy(policy: PolicySettings, inference: InferenceSettings, language:
         raise CheckpointError(
             f"{policy.path} holds {positions} tokens, and policy.context_length is {policy.context_length}; lower it"
         )
-    answers = language.longest_answers() if inference.decoding == "constrained" else ()
+    answers = language.longest_answers() if inference.decoding != "free" else ()
     longest = max((sum(map(tokens.line_length, lines)) + 1 for lines in answers), default=0)
     if longest > inference.max_completion_length:
         raise CheckpointError(

@@ -38,6 +38,8 @@ def check_prompts(policy: PolicySettings, inference: InferenceSettings, world: W
         )
     if policy.notes:
         check_notes(policy, inference, world)
+    if inference.decoding == "coordinated" and not world.language.has_coordination:
+        raise ValueError(f"inference.decoding: the world {world.name} has no coordinated answers; take constrained")
     shortest = world.language.shortest_chat_prompt if policy.prompt == "chat" else 0
     answer = inference.thinking_tokens + inference.max_completion_length
     if (1 + world.repeated_answers) * answer + shortest >= policy.context_length:
@@ -55,8 +57,8 @@ def check_notes(policy: PolicySettings, inference: InferenceSettings, world: Wor
     longest = world.language.longest_notes
     if not longest:
         raise ValueError(f"policy.notes: the world {world.name} has no notes; set it to false")
-    if policy.prompt != "notation" or inference.decoding != "constrained":
-        raise ValueError("policy.notes needs policy.prompt = notation and inference.decoding = constrained")
+    if policy.prompt != "notation" or inference.decoding == "free":
+        raise ValueError("policy.notes needs policy.prompt = notation, and inference.decoding must not be free")
     if inference.max_completion_length < longest + ROOM_FOR_ORDERS:
         raise ValueError(
             f"policy.notes needs inference.max_completion_length of at least {longest + ROOM_FOR_ORDERS}, for notes "

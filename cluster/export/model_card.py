@@ -136,7 +136,7 @@ def model_card(facts: CardFacts) -> str:
     )
     decoding = years = ""
     if facts.version:
-        decoding = "" if inference.decoding == "constrained" else " It was trained without one."
+        decoding = " It was trained without one." if inference.decoding == "free" else ""
         years = f"- It was trained on games to the end of {facts.config.game.until_year}; later years are new to it.\n"
     limits = _LIMITS.format(decoding=decoding, years=years)
     return head + _measured(facts) + _made(facts) + use + limits

@@ -53,7 +53,7 @@ def columns_of(config: Config, advantages: str | None) -> tuple[list[Column], di
     ``advantages`` is the reason why these are not known, or None.
     """
     reasons = dict(_LEFT_OUT)
-    if config.inference.decoding != "constrained":
+    if config.inference.decoding == "free":
         reasons["orders"] = _FREE
     if advantages is not None:
         reasons["advantage"] = advantages

@@ -77,6 +77,7 @@ class TokenizedLanguage:
         self.thought: ThoughtFormat | None = None  # written before an answer with a choice
         self.stop = None if language.stop is None else StopText(tokenizer, language.stop)
         self.prompts: PolicyPrompt = NotationPrompt(language, self._encode)
+        self._coordinated = inference is not None and inference.decoding == "coordinated"
         self._notes = policy is not None and policy.notes
         if self._notes and tokenizer.unk_token_id in self._encode_bare(" ".join(language.note_words())):
             raise CheckpointError("the tokenizer lacks words of notes: set policy.notes = false, or take another model")
@@ -91,9 +92,14 @@ class TokenizedLanguage:
         """The tokens of one line of an answer, with its end."""
         return len(self._line(line))
 
-    def slots(self, view: View, seat: str) -> tuple[Slot, ...] | None:
-        """What may be written, as the world says, with notes for a policy that asks for them."""
+    def slots(self, view: View, seat: str, *, legal: bool = False) -> tuple[Slot, ...] | None:
+        """What may be written, as the world says, with notes for a policy that asks for them.
+
+        Under coordinated decoding only what that admits; with ``legal`` whatever is legal all the same.
+        """
         slots = self.language.slots(view, seat)
+        if slots and self._coordinated and not legal:
+            slots = self.language.coordinated(slots)
         if not self._notes or not slots:
             return slots
         notes = self.language.notes(view, seat)
@@ -177,7 +183,7 @@ class LLMPolicy:
         self.tokens = tokens
         self._language = tokens.language
         self.policy = policy  # its name in the engine
-        self.constrained = decoding == "constrained"  # whether a mask admits legal orders alone
+        self.constrained = decoding != "free"  # whether a mask admits legal orders alone
         self.temperature = temperature  # of sampling; 0 is greedy
         self._max_completion_length = max_completion_length
 

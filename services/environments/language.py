@@ -25,6 +25,7 @@ class Language(ABC):
     # What a chat prompt that is too long leaves out, one after another; the rest always stays.
     cuts: ClassVar[tuple[str, ...]] = ()
     shortest_chat_prompt: ClassVar[int] = 100  # tokens that published tokenizers need for rules and any view
+    has_coordination: ClassVar[bool] = False  # whether ``coordinated`` excludes anything
     longest_notes: ClassVar[int] = 0  # words of all ``notes`` of an answer; 0: the world has none
     rules: ClassVar[str] = ""  # what a chat model is told first
     has_masks: ClassVar[bool] = True  # whether ``slots`` ever says what may be written
@@ -66,6 +67,10 @@ class Language(ABC):
     @abstractmethod
     def slots(self, view: View, seat: str) -> tuple[Slot, ...] | None:
         """What may be written: an answer has one alternative of each slot, a line each. None: any text."""
+
+    def coordinated(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+        """The slots with further claims, which exclude legal answers whose parts stop one another."""
+        return slots
 
     def parse(self, text: str, view: View, seat: str, thought: str = "") -> Answer:  # noqa: ARG002
         """What a text means that was written without a mask: by default one alternative of each slot, a line each.

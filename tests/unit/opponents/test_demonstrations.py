@@ -23,9 +23,11 @@ from services.environments.diplomacy.world import Diplomacy
 from services.inference.sequence import teacher_forced_generation
 from services.inference.token_masks import ConstraintError, SheetConstraint, SlotConstraint
 from services.inference.word_tokenizer import make_word_tokenizer
+from services.settings import InferenceSettings
 
 WORLD = Diplomacy(GameSettings(until_year=1902))
-TOKENS = TokenizedLanguage(WORLD.language, make_word_tokenizer(words(), WORD_PATTERN))
+TOKENIZER = make_word_tokenizer(words(), WORD_PATTERN)
+TOKENS = TokenizedLanguage(WORLD.language, TOKENIZER)
 
 
 def game_of(name: str, until_year: int, seed: int) -> tuple[DiplomacyGame, list[tuple[Position, str, tuple[str, ...]]]]:
@@ -155,3 +157,13 @@ def test_a_saved_game_can_be_labelled_by_another_bot(tmp_path: Path) -> None:
     assert [turn.completion_ids.tolist() for turn in found] == [turn.completion_ids.tolist() for turn in wanted]
     again = list(saved_demonstrations(WORLD, settings, tmp_path / "game.json", TOKENS))
     assert [turn.completion_ids.tolist() for turn in again] == [turn.completion_ids.tolist() for turn in found]
+
+
+def test_a_demonstration_that_coordinated_decoding_excludes_keeps_the_legal_mask() -> None:
+    tokens = TokenizedLanguage(WORLD.language, TOKENIZER, inference=InferenceSettings(decoding="coordinated"))
+    position = DiplomacyGame(1901).position
+    for orders in (("A MAR - BUR", "A PAR - BUR", "F BRE H"), ("A MAR - BUR", "A PAR - PIC", "F BRE H")):
+        turn, plain = (demonstration_turn(each, position, "FRANCE", orders) for each in (tokens, TOKENS))
+        np.testing.assert_array_equal(turn.completion_ids, plain.completion_ids)
+        same = np.array_equal(turn.admissible_ids, plain.admissible_ids)
+        assert same == (orders[1] == "A PAR - BUR")

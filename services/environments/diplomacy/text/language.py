@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 from services.environments.diplomacy.position import CENTERS_TO_WIN, Position
 from services.environments.diplomacy.rules.orders import WAIVE, WORD_PATTERN, parse, sheet
@@ -32,6 +34,7 @@ class DiplomacyLanguage(Language):
     )
     shortest_chat_prompt = 700
     longest_notes = 320
+    has_coordination = True
     answer_title = "Orders"
     example = "A PAR - BUR"
     word_pattern = WORD_PATTERN
@@ -70,6 +73,10 @@ class DiplomacyLanguage(Language):
         """The slots of the order sheet."""
         return sheet(view, seat)
 
+    def coordinated(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+        """Let no two units move or retreat into one province: both would bounce, or be lost."""
+        return tuple(replace(slot, claims=_entered(slot)) if slot.claims[0] is None else slot for slot in slots)
+
     def parse(self, text: str, view: Position, seat: str, thought: str = "") -> Answer:  # noqa: ARG002
         """The legal orders of a sheet, repaired where only one is possible."""
         return parse(text, view, seat, repair=True)
@@ -96,3 +103,10 @@ class DiplomacyLanguage(Language):
     def longest_answers(self) -> Sequence[Sequence[str]]:
         """Sheets of the most units with one long order each."""
         return tuple((order,) * MOST_UNITS for order in _LONG_ORDERS)
+
+
+@lru_cache(maxsize=1 << 14)
+def _entered(slot: Slot) -> tuple[str | None, ...]:
+    """The province that each order of a unit moves or retreats into, as a claim; None for others."""
+    words = (order.split(" ") for order in slot.alternatives)
+    return tuple(f"into {each[3][:3]}" if len(each) > 3 and each[2] in ("-", "R") else None for each in words)

@@ -165,8 +165,10 @@ def test_notes_are_of_worlds_that_have_them_and_need_room_and_masks() -> None:
     assert "at least 448, for notes and orders, instead of 224" in refusal("diplomacy", "policy.notes=true")
     for wrong in ("inference.decoding=free", "policy.prompt=chat"):
         message = refusal("diplomacy", "policy.notes=true", "policy.path=x", *room, wrong)
-        assert "policy.notes needs policy.prompt = notation and inference.decoding = constrained" in message
+        assert "policy.notes needs policy.prompt = notation, and inference.decoding must not be free" in message
     assert config_of("diplomacy", "policy.notes=true", *room).policy.notes
+    message = refusal("kuhn", "inference.decoding=coordinated")
+    assert "inference.decoding: the world kuhn has no coordinated answers" in message
 
 
 def test_a_policy_from_nothing_has_no_words_for_gsm8k() -> None:

@@ -25,6 +25,7 @@ from services.environments.diplomacy.world import Diplomacy
 from services.environments.playing import Policy
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.word_tokenizer import make_word_tokenizer
+from services.settings import InferenceSettings
 from tests.unit.opponents.played_games import played_positions
 
 TOKENIZER = make_word_tokenizer(words(), WORD_PATTERN)
@@ -106,6 +107,38 @@ def test_notes_are_forced_before_each_order_and_not_trained(engine: TorchEngine)
             assert sum(read.sizes.values()) == len(tokenizer.encode(read.text.replace("\n", " ")))
             seen.add(position.kind)
     assert {"M", "A"} <= seen
+
+
+def test_coordinated_sheets_send_no_two_units_into_one_province(engine: TorchEngine) -> None:
+    settings = InferenceSettings(decoding="coordinated")
+    tokens = TokenizedLanguage(Diplomacy.language, TOKENIZER, inference=settings)
+    policies = [LLMPolicy(engine, each) for each in (tokens, TokenizedLanguage(Diplomacy.language, TOKENIZER))]
+    collisions, kinds = [0, 0], set()
+    for seed in (3, 4):
+        for position in played_positions("random", 1906, seed):
+            for power in position.to_move:
+                for number, policy in enumerate(policies):
+                    orders = [order.split(" ") for order in asyncio.run(policy.act(position, power, 1)).actions]
+                    entered = [words[3][:3] for words in orders if len(words) > 3 and words[2] in ("-", "R")]
+                    collisions[number] += len(entered) - len(set(entered))
+                kinds.add(position.kind)
+    assert kinds == {"M", "R", "A"}
+    assert collisions[0] == 0
+    assert collisions[1] > 0  # they are legal
+
+
+def test_coordinated_sheets_exclude_nothing_else() -> None:
+    tokens = TokenizedLanguage(Diplomacy.language, TOKENIZER, inference=InferenceSettings(decoding="coordinated"))
+    for position in played_positions("random", 1904, 3):
+        for power in position.to_move:
+            legal, admitted = tokens.slots(position, power, legal=True), tokens.slots(position, power)
+            assert [slot.alternatives for slot in admitted] == [slot.alternatives for slot in legal]
+            for slot, other in zip(legal, admitted, strict=True):
+                if position.kind == "A":
+                    assert slot == other
+                for order, claim in zip(other.alternatives, other.claims, strict=True):
+                    if position.kind != "A" and order.split(" ")[2] not in ("-", "R"):
+                        assert claim is None
 
 
 def test_claims_of_one_sheet_mean_the_same_place_in_every_slot() -> None:
