@@ -4,7 +4,7 @@ A note names the places where the unit may stand after the phase, each followed 
 
 - the steps from there to the nearest supply centre that the power does not own, 0 to 4 (4: four, more, or no way);
 - ``c`` if it is a centre that the power owns;
-- who stands there: ``e`` nobody, ``o`` a unit of the power, ``f`` a foreign one;
+- what stands there: ``e`` no unit (empty), ``o`` an own one, ``f`` a foreign one;
 - the most units of any one other power that can move in, and the power's own such units, 0 to 3 each (3: or more).
 
 The word for its own place comes first, without the place; the others follow in the order of their words, so that the
@@ -24,14 +24,14 @@ from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.rules.geography import distances_to, geography, province
 
 MOST_STEPS, MOST_UNITS = 4, 3  # more is written as so many
-_OWN, _NOBODY, _FOREIGN = "o", "e", "f"
+_OWN, _EMPTY, _FOREIGN = "o", "e", "f"
 
 
 @cache
 def note_words() -> tuple[str, ...]:
     """The words that describe places."""
     steps, units = range(MOST_STEPS + 1), range(MOST_UNITS + 1)
-    parts = product(steps, ("", "c"), (_OWN, _NOBODY, _FOREIGN), units, units)
+    parts = product(steps, ("", "c"), (_OWN, _EMPTY, _FOREIGN), units, units)
     return tuple("".join(map(str, each)) for each in parts if not (each[0] == 0 and each[1]))
 
 
@@ -81,7 +81,7 @@ def _describer(position: Position, power: str) -> Callable[[str], str]:
         foreign = max((entering[other, place] for other in POWERS if other != power), default=0)
         return (
             f"{min(steps.get(node, MOST_STEPS), MOST_STEPS)}{'c' if place in own else ''}"
-            f"{_NOBODY if holder is None else _OWN if holder == power else _FOREIGN}"
+            f"{_EMPTY if holder is None else _OWN if holder == power else _FOREIGN}"
             f"{min(foreign, MOST_UNITS)}{min(entering[power, place], MOST_UNITS)}"
         )
 
