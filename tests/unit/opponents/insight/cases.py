@@ -48,8 +48,7 @@ def peaked_policy(
         TorchEngine(copy.deepcopy(model)),
         TokenizedLanguage(Diplomacy.language, TOKENIZER, PolicySettings(notes=notes)),
         temperature=temperature,
-        max_completion_length=448,
-        **changes,
+        **{"max_completion_length": 448, **changes},
     )
     return policy, model
 
