@@ -5,6 +5,7 @@ Control characters that the message quotes are left out, and a line has at most 
 
     EntenteError                2  grpo_core.errors
       CheckpointError           2  grpo_core.errors
+        ChampionError           2  opponents.champion.shipped
       ConfigError               2  cluster.errors
       DivergenceError           2  grpo_core.errors
       DocumentationError        2  cluster.documentation.site: `make docs` ends

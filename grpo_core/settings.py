@@ -33,8 +33,8 @@ class PolicySettings(Settings):
 
     path: str | None = Field(
         None,
-        description="Hugging Face causal LM to start from: a folder, or a name on the Hub such as Qwen/Qwen3-0.6B "
-        "(@REVISION may follow); unset: make the small policy",
+        description="Hugging Face causal LM to start from: a folder, champion (the policy that comes with the "
+        "package), or a name on the Hub such as Qwen/Qwen3-0.6B (@REVISION may follow); unset: make the small policy",
     )
     prompt: Literal["notation", "chat"] = Field(
         "notation",

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from grpo_core.section import Settings, Texts
+from opponents.champion.shipped import CHAMPION
 from services.inference.chat_endpoint.settings import EndpointSettings
 
 MatchmakingStrategy = Literal[
@@ -44,7 +45,7 @@ class OpponentsSettings(Settings):
         default_factory=lambda: {"random": 1.0},
         examples=[{"random": 2.0, "greedy": 1.0}],
         description="Members of the population and how often each is drawn: hold, random, greedy, dumbbot, lookahead "
-        "(slow), remote:NAME",
+        "(slow), remote:NAME, and champion (which comes with the package) in runs whose policy is of its shape",
     )
     snapshot_every: int = Field(
         0, ge=0, description="Updates between frozen snapshots of the learner in the population; 0: none"
@@ -167,7 +168,7 @@ class OpponentsSettings(Settings):
     def _line_ups_can_be_drawn(self) -> Self:
         drawable = [name for name, weight in self.members.items() if weight > 0]
         anchors_needed = self.anchor_share > 0 or self.matchmaking == "latest"
-        if anchors_needed and not self.anchors and all(name.startswith(REMOTE_PREFIX) for name in drawable):
+        if anchors_needed and not self.anchors and not any(map(_is_bot, drawable)):
             raise ValueError("anchors: there is no bot among the members to be one; name the anchors")
         # An anchor may also be the id of a snapshot that does not exist yet.
         named = [("anchors", name) for name in self.anchors if "/" not in name]
@@ -188,10 +189,16 @@ class OpponentsSettings(Settings):
         return self
 
 
+def _is_bot(name: str) -> bool:
+    return name != CHAMPION and not name.startswith(REMOTE_PREFIX)
+
+
 def member_id(name: str) -> str:
-    """The population's id of a configured name: ``bot/dumbbot``, ``remote/gpt``; ids stay as they are."""
+    """The population's id of a configured name: ``bot/dumbbot``, ``remote/gpt``, ``policy/champion``; ids stay."""
     if name.startswith(REMOTE_PREFIX):
         return f"remote/{name.removeprefix(REMOTE_PREFIX)}"
+    if name == CHAMPION:
+        return f"policy/{CHAMPION}"
     return name if "/" in name else f"bot/{name}"
 
 

@@ -10,9 +10,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from cluster.runs.folder import has_sampling, sampling_of
 from grpo_core.errors import CheckpointError
 from grpo_core.files import read_json
-from grpo_core.models.hub import model_folder
 from grpo_core.models.pretrained import load_model, load_tokenizer, make_small_model
 from grpo_core.settings import PolicySettings
+from opponents.champion.shipped import starting_folder
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.environment import World
 from services.environments.language import Language
@@ -23,12 +23,12 @@ from services.settings import InferenceSettings
 def make_policy(
     settings: PolicySettings, seed: int, language: Language
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load the policy that the config names, a folder or a model of the Hub, or make the small one with random weights.
+    """Load the policy that the config names, or make the small one with random weights.
 
-    Raises CheckpointError if the folder is not a usable model.
+    A name is a folder, ``champion`` or a model of the Hub. Raises CheckpointError if its folder is not a usable model.
     """
     if settings.path is not None:
-        return load_model(model_folder(settings.path), getattr(torch, settings.dtype))
+        return load_model(starting_folder(settings.path), getattr(torch, settings.dtype))
     words = (*language.words(), *(language.note_words() if settings.notes else ()))
     tokenizer = make_word_tokenizer(words, language.word_pattern, language.joins)
     model = make_small_model(
@@ -51,7 +51,7 @@ def check_policy(policy: PolicySettings, inference: InferenceSettings, language:
     """
     if policy.path is None:
         return
-    folder = model_folder(policy.path)
+    folder = starting_folder(policy.path)
     if has_sampling(folder) and (notes := sampling_of(folder).policy.notes) != policy.notes:
         own, theirs = (str(each).lower() for each in (policy.notes, notes))
         raise CheckpointError(f"{policy.path} has learned with policy.notes = {theirs}, and this run has {own}; set it")

@@ -14,16 +14,23 @@ from cluster.actors.frozen_policies import FrozenPolicies
 from cluster.actors.kept_games import keeps, save_game
 from cluster.actors.messages import BlockReport
 from cluster.actors.role_policies import Specialists
+from cluster.configs.checks import has_champion
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.evaluation.evaluation_games import play_evaluation_game
-from cluster.evaluation.players.opening import language_policy
+from cluster.evaluation.players.opening import language_policy, open_policy
 from cluster.evaluation.records.decision_recorder import DecisionRecorder
-from cluster.evaluation.records.game_origins import describe_bot, describe_learner, describe_member
+from cluster.evaluation.records.game_origins import (
+    describe_bot,
+    describe_learner,
+    describe_member,
+    describe_player,
+)
 from cluster.runs.provenance import commit
 from cluster.runtime.engines import make_engine, spare_what_is_loaded
 from grpo_core.checkpoints.folders import is_whole_checkpoint
 from grpo_core.types import Episode, PolicyVersion
+from opponents.champion.shipped import CHAMPION
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
 from opponents.players.chat_players import ChatPlayers
@@ -78,6 +85,7 @@ class RolloutWorker:
             self._specialists = Specialists(self._engine, self._world.roles, self._language_policy)
         self._trained = self._learner_seat(config.inference.temperature)
         self._bots: dict[str, Policy] = {}
+        self._champion: tuple[Policy, SeatPlayer] | None = None
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
         self._remotes = ChatPlayers(config.opponents.remotes, self._world.language)
         max_loaded = config.opponents.max_snapshots * config.policies_per_version  # what may be drawn
@@ -243,9 +251,8 @@ class RolloutWorker:
         async with self._table_seats:
             weights = PolicyVersion(self._version, self._checksum)
             learner = describe_learner(config.run.name, weights, config.inference.decoding, temperature)
-            opponent = self._bot(spec.against) if self._world.has_opponents else candidate
-            described = learner, describe_bot(spec.against)
-            return await play_evaluation_game(self._as_evaluated, spec, candidate, opponent, described)
+            opponent, told = self._anchor(spec.against, candidate)
+            return await play_evaluation_game(self._as_evaluated, spec, candidate, opponent, (learner, told))
 
     def _learner_seat(self, temperature: float) -> Policy:
         if self._specialists is not None:
@@ -254,6 +261,15 @@ class RolloutWorker:
 
     def _language_policy(self, name: str, temperature: float) -> LLMPolicy:
         return language_policy(self._engine, self._tokens, self._config.inference, name, temperature)
+
+    def _anchor(self, name: str, candidate: Policy) -> tuple[Policy, SeatPlayer]:
+        """An opponent of evaluations and its description; the champion is read once, in a fraction of a second."""
+        if name != CHAMPION or not has_champion(self._world):
+            return self._bot(name) if self._world.has_opponents else candidate, describe_bot(name)
+        if self._champion is None:
+            policy = open_policy(CHAMPION, self._remotes, world=self._world, evaluation=True)
+            self._champion = policy, describe_player(CHAMPION, self._remotes, evaluation=True)
+        return self._champion
 
     def _bot(self, name: str) -> Policy:
         if name not in self._bots:

@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex, TypeVar
 
 from cluster.errors import RunError
 from grpo_core.errors import one_line
+from opponents.champion.shipped import name_of_path
 from services.environments.diplomacy.ending import FIRST_YEAR, LAST_YEAR, Ending, parse_ending
 from services.environments.diplomacy.position import POWERS
 
@@ -78,9 +79,9 @@ def check_seats(seats: Mapping[str, _Player] | None) -> dict[str, _Player]:
 
 def check_name(value: str | os.PathLike[str]) -> str:
     """Return a player's name or folder as text; raise RunError for anything else."""
-    name: Any = os.fspath(value) if isinstance(value, os.PathLike) else value
+    name: Any = name_of_path(value) if isinstance(value, os.PathLike) else value
     if not isinstance(name, str):
-        raise RunError(f"{_shown(value)} is no player: give a bot's name, a folder or remote:NAME")
+        raise RunError(f"{_shown(value)} is no player: give a bot's name, champion, a folder or remote:NAME")
     return name
 
 

@@ -24,6 +24,7 @@ from cluster.api.rows import Rows
 from cluster.configs.loader import Source
 from cluster.errors import RunError
 from grpo_core.errors import one_line
+from opponents.champion.shipped import name_of_path
 from services.environments.diplomacy.ending import END, TO_THE_END
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from services.environments.playing import Decision, Policy
     from services.reports.game_viewer.decisions import GameDecisions
 
-# A bot's name, remote:NAME, a folder or ``Run``, an open player, or an object of your own with an async method ``act``.
+# A bot's name, champion, remote:NAME, a folder or ``Run``, an open player, or an object of your own with an async
+# method ``act``.
 AnyPlayer: TypeAlias = "str | os.PathLike[str] | Player | Policy"
 
 
@@ -115,9 +117,9 @@ def play(
 
     ``until_year="end"`` plays it to the end: to 1935, or a draw after five years without a change of centres.
     The game's id is made of its seed and its last year or ``end``. ``seats`` maps powers, in any case, to their
-    players; ``default`` plays all others. A player is a bot's name, a checkpoint or run (a folder or a ``Run``),
-    ``remote:NAME`` of ``config``'s ``[opponents.remotes]``, an open ``Player``, or an object of your own with
-    ``async def act(position, power, seed)`` that returns a ``Decision``.
+    players; ``default`` plays all others. A player is a bot's name, ``champion`` (the policy that comes with the
+    package), a checkpoint or run (a folder or a ``Run``), ``remote:NAME`` of ``config``'s ``[opponents.remotes]``, an
+    open ``Player``, or an object of your own with ``async def act(position, power, seed)`` that returns a ``Decision``.
 
     ``decisions`` records what players given by a checkpoint, run or ``remote:NAME`` read, each legal order's
     probability and what they chose, for ``Game.html`` and ``Game.save``.
@@ -162,7 +164,8 @@ def evaluate(
     checkpoint or run; None: ``evaluation.temperature`` of its run. The same ``seed`` gives every player the same games.
     ``until_year`` is as for ``play``; rows have the rule in words for ``end``. ``progress`` shows it on standard error.
 
-    Returns a row for each opponent: ``checkpoint``, ``against``, ``games``, ``until_year``, and measures, each with
+    Returns a row for each opponent: ``checkpoint`` with ``version`` and ``checksum`` of its weights, ``against`` with
+    ``against_version`` and ``against_checksum``, ``games``, ``until_year``, and measures, each with
     ``..._ci95``: ``mean_centers``, ``sum_of_squares``, ``solo_rate``, ``lead_rate`` (ties count),
     ``lead_rate_ties_split``, ``survival_rate``, ``mean_rank`` and more. ``definitions`` says what each one is, and
     ``by_country`` has all of them for each country.
@@ -212,8 +215,10 @@ def _named_or_open(player: AnyPlayer) -> str | Policy:
     if isinstance(player, Player):
         return _Seated(player)
     if isinstance(player, str | os.PathLike):
-        return os.fspath(player)
+        return name_of_path(player)
     if not hasattr(player, "act"):
         shown = one_line(repr(player), 80)
-        raise RunError(f"{shown} is no player: give a bot's name, a folder, remote:NAME or an object with act")
+        raise RunError(
+            f"{shown} is no player: give a bot's name, champion, a folder, remote:NAME or an object with act"
+        )
     return player

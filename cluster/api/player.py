@@ -52,7 +52,7 @@ class Player:
     """
 
     def __init__(self, name: str, policy: Policy, remotes: ChatPlayers, description: SeatPlayer) -> None:
-        self.name = name  # a bot's, a folder or remote:NAME
+        self.name = name  # a bot's, champion, a folder or remote:NAME
         self.description = description  # what a saved game says of it
         self._policy = policy
         self._remotes = remotes
@@ -144,7 +144,7 @@ def open_player(
     temperature: float | None = None,
     config: Source | None = None,
 ) -> Player:
-    """Open a bot, a checkpoint or run (a folder or a ``Run``; its newest checkpoint), or ``remote:NAME``.
+    """Open a bot, ``champion``, a checkpoint or run (a folder or a ``Run``; its newest checkpoint), or ``remote:NAME``.
 
     A checkpoint samples at ``temperature`` (0 to 100; 0: greedy), by default that of its run's training games.
     ``config`` is a configuration whose ``[opponents.remotes]`` describe the players ``remote:NAME``, given as for

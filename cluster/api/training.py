@@ -72,6 +72,7 @@ def train_request(request: RunRequest, *, say: Say, warn: Say) -> None:
 
         prepare_local_ray()
     with shielded():  # libraries start threads; Ray reads what was prepared
+        from cluster.driver.first_members import check_champion
         from cluster.driver.metrics_server import MetricsServer
         from cluster.driver.training import SAVE_TIMEOUT_S, check_machine
         from cluster.driver.training import train as train_once
@@ -80,6 +81,8 @@ def train_request(request: RunRequest, *, say: Say, warn: Say) -> None:
 
     if request.config.policy.path is not None and not request.resume:
         _check_policy(request.config)
+    if not request.resume:
+        check_champion(request.config)
     if warning := short_stop(request.config.redis, SAVE_TIMEOUT_S):
         warn(warning)
     check_machine(request.config)
@@ -97,9 +100,10 @@ def _check_policy(config: Config) -> None:
     """Check the model that a run starts from before Ray starts; on a cluster it may be seen from its nodes alone."""
     from cluster.actors.initial_policy import check_policy
     from grpo_core.models.hub import is_hub_name
+    from opponents.champion.shipped import CHAMPION
 
     path = Path(str(config.policy.path))
-    if config.run.ray_address is not None and not path.exists():
+    if config.run.ray_address is not None and config.policy.path != CHAMPION and not path.exists():
         if is_hub_name(str(path)):
             raise RunError(
                 f"policy.path {path} is no folder: on a cluster fetch it once to where all nodes read it, by "

@@ -37,8 +37,8 @@ def play(
         list[str] | None,
         typer.Option(
             metavar="POWER=PLAYER",
-            help="A bot, checkpoint or run folder, or remote:NAME, for one power; with --web also a name of --player, "
-            "or person; repeatable.",
+            help="A bot, champion, a checkpoint or run folder, or remote:NAME, for one power; with --web also a name "
+            "of --player, or person; repeatable.",
         ),
     ] = None,
     default: Annotated[

@@ -70,7 +70,9 @@ def show(run: Run, member_id: MemberId, json_out: Json = None) -> None:
 def add(
     what: Annotated[
         str,
-        typer.Argument(help="A run (its newest checkpoint), a checkpoint, a model's folder, a bot, or remote:NAME."),
+        typer.Argument(
+            help="A run (its newest checkpoint), a checkpoint, a model's folder, champion, a bot, or remote:NAME."
+        ),
     ],
     to: Annotated[Path, typer.Option("--to", metavar="RUN", help="Folder of the run that it joins.")] = Path(),
     member: Annotated[
@@ -96,9 +98,10 @@ def add(
             raise RunError(f"--member and --id are for policies; {what} has its own name")
         joined = _add_fixed(population, to, what, weight, country, pin)
     else:
-        from opponents.population.importer import find_source, import_policy, member_id_of
+        from opponents.champion.shipped import CHAMPION
+        from opponents.population.importer import champion_source, find_source, import_policy, member_id_of
 
-        source = find_source(Path(what), member)
+        source = champion_source(member) if what == CHAMPION else find_source(Path(what), member)
         chosen, country = member_id_of(name or source.name, world.roles), country or source.country
         data = _compatible_weights(population, source, to, chosen, country)
         joined = import_policy(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)

@@ -22,9 +22,10 @@ def replay(
         typer.Argument(metavar="GAME [OTHER]", help="A saved game, or two, which are shown side by side."),
     ],
     policy: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FOLDER", help="A checkpoint or run: also show how probable it finds the orders of each decision."
+            metavar="FOLDER|champion",
+            help="A checkpoint or run: also show how probable it finds the orders of each decision.",
         ),
     ] = None,
     seat: Annotated[
@@ -49,6 +50,7 @@ def replay(
     """
     from cluster.errors import RunError
     from cluster.evaluation.players.opening import check_player
+    from opponents.champion.shipped import CHAMPION
     from opponents.players.chat_players import ChatPlayers
 
     if len(games) > 2:
@@ -56,9 +58,9 @@ def replay(
     if seat and policy is None:
         raise RunError("--seat names powers that --policy is asked about; give --policy too")
     if policy is not None:
-        if not policy.is_dir():
-            raise RunError(f"--policy {policy} is no folder; give a checkpoint or a run, e.g. runs/demo")
-        check_player(str(policy), ChatPlayers({}))
+        if policy != CHAMPION and not Path(policy).is_dir():
+            raise RunError(f"--policy {policy} is no folder; give a checkpoint or a run, e.g. runs/demo, or {CHAMPION}")
+        check_player(policy, ChatPlayers({}))
     from cluster.evaluation.replay import write_replay  # the engine is slow to import; wrong names need none
     from cluster.runs.progress_bars import progress_bars
 

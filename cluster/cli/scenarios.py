@@ -90,8 +90,8 @@ def run(
         list[str],
         typer.Argument(
             metavar="PLAYER...",
-            help="Bots, checkpoint or run folders, or remote:NAMEs; loyal:BOT is a bot that keeps to its ally in the "
-            "alliances.",
+            help="Bots, champion, checkpoint or run folders, or remote:NAMEs; loyal:BOT is a bot that keeps to its "
+            "ally in the alliances.",
         ),
     ],
     family: Family = "",

@@ -7,8 +7,10 @@ from grpo_core.advantages.grouping import required_facts
 from grpo_core.advantages.returns import EXPECTED_RETURN_FACT
 from grpo_core.errors import GroupingError
 from grpo_core.settings import OUTCOME_KEYS, AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
+from opponents.champion.shipped import CHAMPION
 from opponents.settings import REMOTE_PREFIX, OpponentsSettings, unknown_chat_player
 from services.environments.environment import LINEUP_FACT, POLICY_OPPONENTS_FACT, World, check_bot
+from services.environments.registry import DEFAULT_WORLD
 from services.environments.settings import EvaluationSettings
 from services.settings import InferenceSettings
 
@@ -67,12 +69,32 @@ def check_notes(policy: PolicySettings, inference: InferenceSettings, world: Wor
 
 
 def check_members(opponents: OpponentsSettings, world: World) -> None:
-    """Check that every named member of the population is a bot of the world or a remote player."""
+    """Check that every named member of the population is a bot of the world, its champion or a remote player."""
     for name in opponents.members if world.has_opponents else ():
+        if name == CHAMPION and has_champion(world):
+            continue
         if not name.startswith(REMOTE_PREFIX):
-            check_bot("opponents.members", name, world.bots, ", and remote:NAME")
+            others = f", {CHAMPION}" if has_champion(world) else ""
+            check_bot("opponents.members", name, world.bots, f"{others}, and remote:NAME")
         elif (remote := name.removeprefix(REMOTE_PREFIX)) not in opponents.remotes:
             raise ValueError(f"opponents.members: {unknown_chat_player(remote, opponents.remotes)}")
+
+
+def check_anchors(evaluation: EvaluationSettings, world: World) -> None:
+    """Check that every anchor of the evaluations exists: what the world knows, and the champion in its own world."""
+    if has_champion(world):
+        bots = {}
+        for key in ("against", "final_against"):
+            bots[key] = tuple(name for name in getattr(evaluation, key) if name != CHAMPION)
+            for name in bots[key]:
+                check_bot(f"evaluation.{key}", name, world.bots, f", and {CHAMPION}")
+        evaluation = evaluation.model_copy(update=bots)
+    world.check_evaluation(evaluation)
+
+
+def has_champion(world: World) -> bool:
+    """Whether the champion that comes with the package plays this world."""
+    return world.name == DEFAULT_WORLD and CHAMPION not in world.bots
 
 
 def check_vocabulary(policy: PolicySettings, evaluation: EvaluationSettings, world: World) -> None:

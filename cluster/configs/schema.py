@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, ValidationError, create_model, model_validator
 
 from cluster.configs.checks import (
+    check_anchors,
     check_episode_counts,
     check_gpus,
     check_group_keys,
@@ -72,7 +73,7 @@ class Config(Settings):
         check_group_keys(self.grouping, self.learner, world)
         check_members(self.opponents, world)
         world.check_imitation(self.imitation)
-        world.check_evaluation(self.evaluation)
+        check_anchors(self.evaluation, world)
         check_gpus(self.rollout, self.inference.tensor_parallel_size, self.learner.gpus)
         if self.policy.specialists:
             check_specialists(self.grouping, self.alignment, self.opponents, self.evaluation, world)

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Any
 
 from cluster.configs.schema import Config
-from grpo_core.models.hub import without_folders
+from opponents.champion.shipped import shown_path
 
 _FILES = (("imitation", "saved_games"), ("game", "saved_games"), ("game", "gsm8k"), ("evaluation", "gsm8k"))
 _ADDRESSES = (("redis", "url"), ("run", "ray_address"), ("metrics", "host"))
@@ -24,7 +24,7 @@ def shareable(config: Config) -> dict[str, Any]:
     for remote in told["opponents"]["remotes"].values():
         del remote["base_url"]
     if config.policy.path is not None:
-        told["policy"]["path"] = without_folders(config.policy.path)
+        told["policy"]["path"] = shown_path(config.policy.path)
     for section, key in _FILES:
         if told[section].get(key) is not None:
             told[section][key] = PurePath(told[section][key]).name

@@ -20,8 +20,8 @@ from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runtime.memory import GIB, small_policy_parameters
 from grpo_core.errors import CheckpointError, EntenteError
-from grpo_core.models.hub import model_folder
 from grpo_core.settings import PolicySettings
+from opponents.champion.shipped import starting_folder
 from services.settings import MetricsSettings
 
 LOADED_BYTES = 1 * GIB  # weights up to this size are loaded, which finds more faults than their headers show
@@ -68,7 +68,7 @@ def policy_files(policy: PolicySettings, run: RunSettings) -> Iterator[Finding]:
         yield ok("policy", f"small, about {small_policy_parameters(policy) / 1e6:.1f} M parameters")
         return
     try:
-        folder = model_folder(policy.path)
+        folder = starting_folder(policy.path)
     except CheckpointError as error:
         yield fault("policy", str(error))
         return

@@ -9,7 +9,8 @@ from typing import Any
 from cluster.evaluation.evaluation_games import evaluation_row
 from cluster.evaluation.figures.rows import ByRole, difference_row, measured_row, paired_estimate, results_by_role
 from cluster.evaluation.figures.stopping import Look, Stopping, look_after_look
-from cluster.evaluation.players.opening import name_of, newest, version_of
+from cluster.evaluation.players.opening import name_of, newest
+from cluster.evaluation.players.weights import NO_WEIGHTS, PlayerWeights, weights_of
 from cluster.evaluation.tables.designs import one_against_others, rounds
 from cluster.evaluation.tables.places import Open, Place, this_process
 from cluster.evaluation.tables.saving import GameFolder
@@ -65,8 +66,8 @@ class Measured:
     against: str
     results: list[ByRole]  # of each candidate
     look: Look
-    versions: list[int | None]  # of the candidates' checkpoints; None: a player that is none, or was opened before
-    against_version: int | None  # the same of the anchor
+    weights: list[PlayerWeights]  # of each candidate
+    against_weights: PlayerWeights
 
 
 def specs_of(request: Request, candidates: Sequence[AnyPlayer], anchors: Sequence[AnyPlayer]) -> list[PlayerSpec]:
@@ -107,12 +108,12 @@ def evaluate_at(
     place: Place, request: Request, specs: Sequence[PlayerSpec], anchors: Sequence[str], add_bar: AddBar | None
 ) -> list[Measured]:
     """``evaluate`` where the players ``specs``, those of ``specs_of``, are open; ``anchors`` are their names."""
-    versions = [version_of(spec.player) for spec in specs]
+    weights = [weights_of(spec.player) for spec in specs]
     first = len(specs) - len(anchors) if request.world.has_opponents else len(specs)
-    of_anchors = [*versions[first:], *([None] * len(anchors))]
+    of_anchors = [*weights[first:], *([NO_WEIGHTS] * len(anchors))]
     described = [] if request.games is None else request.games.described(specs)
     return [
-        _against(request, place, described, versions[:first], first + number, anchor, of_anchors[number], add_bar)
+        _against(request, place, described, weights[:first], first + number, anchor, of_anchors[number], add_bar)
         for number, anchor in enumerate(anchors)
     ]
 
@@ -121,13 +122,13 @@ def _against(
     request: Request,
     place: Place,
     described: Sequence[SeatPlayer],
-    versions: list[int | None],
+    weights: list[PlayerWeights],
     anchor: int,
     against: str,
-    against_version: int | None,
+    against_weights: PlayerWeights,
     add_bar: AddBar | None,
 ) -> Measured:
-    world, played, candidates = request.world, list[Played](), len(versions)
+    world, played, candidates = request.world, list[Played](), len(weights)
     tables = [
         rounds(one_against_others(world, request.settings, candidate, anchor, against, request.seed))
         for candidate in range(candidates)
@@ -156,7 +157,7 @@ def _against(
         return [stratified_estimate(each, measure, level) for each in found]
 
     look = look_after_look(len(tables[0]), request.stopping, play, watched)
-    return Measured(against, results(), look, versions, against_version)
+    return Measured(against, results(), look, weights, against_weights)
 
 
 def evaluation_rows(
@@ -167,16 +168,18 @@ def evaluation_rows(
     return [
         {
             "checkpoint": name_of(candidate),
-            "version": version,
+            "version": weights.version,
+            "checksum": weights.checksum,
             "against": each.against,
-            "against_version": each.against_version,
+            "against_version": each.against_weights.version,
+            "against_checksum": each.against_weights.checksum,
             **request.facts,
             **measured_row(world, results, each.look.level),
             **_said(request, each.look),
             "definitions": dict(world.definitions),
         }
         for each in measured
-        for candidate, version, results in zip(candidates, each.versions, each.results, strict=True)
+        for candidate, weights, results in zip(candidates, each.weights, each.results, strict=True)
     ]
 
 

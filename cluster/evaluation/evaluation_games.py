@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cluster.configs.checks import has_champion
 from grpo_core.checkpoints.atomic_write import write_atomically
+from opponents.champion.shipped import CHAMPION, shipped_champion
 from opponents.play import play_game
 from opponents.population.member import package_version
 from services.environments.environment import World
@@ -55,6 +57,13 @@ def evaluation_row(
     return {
         "checkpoint": checkpoint,
         "against": against,
+        **(_of_champion() if against == CHAMPION and has_champion(world) else {}),
         **world.evaluation_facts(settings),
         **world.summarize(settings, results),
     }
+
+
+def _of_champion() -> dict[str, Any]:
+    """Which weights an anchor had that changes with releases, under the names of ``evaluation_rows``."""
+    champion = shipped_champion()
+    return {"against_version": champion.version, "against_checksum": champion.checksum}

@@ -12,6 +12,7 @@ from cluster.evaluation.players.opening import newest, open_policy
 from cluster.evaluation.records.decision_recorder import DecisionRecorder
 from cluster.evaluation.records.game_origins import describe_player
 from cluster.runs.progress_bars import AddBar
+from opponents.champion.shipped import name_of_path
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.game_origin import ORIGIN_KEY
 from services.environments.diplomacy.played_phases import PlayedPhase, played_phases
@@ -31,14 +32,15 @@ def write_replay(
     games: Sequence[Path],
     out: Path,
     *,
-    policy: Path | None = None,
+    policy: str | Path | None = None,
     seats: Sequence[str] = (),
     add_bar: AddBar | None = None,
 ) -> list[str]:
     """Write the page of one saved game, or of two side by side; return lines that say what it shows.
 
-    ``policy`` is a checkpoint or a run, which is asked about every decision of ``seats``; without seats, of those that
-    it played in the game, or else of all powers. Otherwise the decisions beside the games are shown, if there are any.
+    ``policy`` is a checkpoint, a run or ``champion``, which is asked about every decision of ``seats``; without seats,
+    of those that it played in the game, or else of all powers. Otherwise the decisions beside the games are shown, if
+    there are any.
 
     Raises RunError for unknown powers, SavedGameError or ReportError for a file that is no saved game, CheckpointError
     for a folder that is no usable checkpoint, StorageError if the page cannot be written.
@@ -46,7 +48,7 @@ def write_replay(
     powers = [seat.strip().upper() for seat in seats]
     if unknown := [power for power in powers if power not in POWERS]:
         raise RunError(f"there is no power {unknown[0]!r}; the seven are {', '.join(POWERS)}")
-    chosen = None if policy is None else newest(str(policy))
+    chosen = None if policy is None else newest(name_of_path(policy))
     asked = None if chosen is None else _Asked(chosen, powers, add_bar)
     replays = [_replay(game, asked) for game in games]
     write_page(out, replay_page(replays[0]) if len(replays) == 1 else comparison_page(replays[0], replays[1]))

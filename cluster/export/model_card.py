@@ -9,7 +9,8 @@ from typing import Any
 from cluster.configs.schema import Config
 from cluster.runs.evaluation_rows import rate_text
 from grpo_core.errors import one_line
-from grpo_core.models.hub import hub_model, without_folders
+from grpo_core.models.hub import hub_model
+from opponents.champion.shipped import shown_path
 
 _HEAD = """---
 library_name: transformers
@@ -232,7 +233,7 @@ def _start(config: Config, version: int) -> str:
     if config.policy.path is None:
         return f"random weights ({config.policy.architecture}, {config.policy.layers} layers)"
     method = f"LoRA, rank {config.policy.lora_r}" if config.policy.use_peft else "all weights"
-    return f"`{one_line(without_folders(config.policy.path), 100)}`" + (f"; trained: {method}" if version else "")
+    return f"`{one_line(shown_path(config.policy.path), 100)}`" + (f"; trained: {method}" if version else "")
 
 
 def _teacher(config: Config, summary: Mapping[str, Any]) -> str | None:

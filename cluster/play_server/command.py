@@ -12,6 +12,7 @@ from cluster.evaluation.players.opening import check_player, parse_seats
 from cluster.play_server.seats import PERSON, Kind, Source
 from grpo_core.checkpoints.folders import checkpoint_versions
 from grpo_core.errors import one_line
+from opponents.champion.shipped import CHAMPION
 from opponents.players.chat_players import ChatPlayers
 from opponents.population.population import Population
 from opponents.settings import REMOTE_PREFIX
@@ -54,7 +55,7 @@ def play_in_browser(
     seated = parse_seats(list(seats), default)
     sources = player_sources(players, runs, remotes)
     for name in dict.fromkeys(seated.values()):
-        if name not in sources and name != PERSON:
+        if (name not in sources or name == CHAMPION) and name != PERSON:
             check_player(name, remotes)
             sources[name] = Source(_kind(name), name)
     # The engine and the web server are slow to import; wrong options need neither.
@@ -74,12 +75,13 @@ def is_loopback(host: str) -> bool:
 
 
 def player_sources(players: Sequence[str], runs: Sequence[Path], remotes: ChatPlayers) -> dict[str, Source]:
-    """All players that can be seated, by the names that the page shows: bots, NAME=PATH, and populations of runs.
+    """All players that can be seated, by the names that the page shows: bots, the champion, NAME=PATH, and populations.
 
     Raises RunError for an assignment of another form or a name that is taken, and as ``check_player`` and
     ``Population.load``.
     """
     sources = {name: Source("bot", name) for name in Diplomacy.bots}
+    sources[CHAMPION] = Source("policy", CHAMPION, is_opened_ahead=False)
     for text in players:
         name, _, path = (part.strip() for part in text.partition("="))
         if not path or not name or len(name) > LONGEST_NAME or not name.isprintable():

@@ -93,7 +93,7 @@ class Players:
 
         async def open_all() -> None:
             for name, source in self.sources.items():
-                if source.kind == "policy" and source.run is None:
+                if source.kind == "policy" and source.run is None and source.is_opened_ahead:
                     with suppress(Exception):  # its seat shows it
                         await self._open(name)
 

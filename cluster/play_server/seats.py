@@ -17,3 +17,4 @@ class Source:
     kind: Kind
     name: str  # for ``open_policy``, or the member's id
     run: Path | None = None
+    is_opened_ahead: bool = True  # a policy, unless it is there without being named

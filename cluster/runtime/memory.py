@@ -12,9 +12,9 @@ from cluster.configs.schema import Config
 from cluster.errors import RunError
 from grpo_core.errors import CheckpointError
 from grpo_core.files import read_json
-from grpo_core.models.hub import model_folder
 from grpo_core.settings import PolicySettings
 from grpo_core.training.memory_estimate import MemoryEstimate, ModelShape, estimate_memory
+from opponents.champion.shipped import starting_folder
 
 GIB = 1 << 30
 LARGEST_SIZE = 1 << 31  # of a dimension of any model
@@ -93,7 +93,7 @@ def policy_size(policy: PolicySettings) -> tuple[ModelShape, int]:
     """
     if policy.path is not None:
         try:
-            model = SimpleNamespace(**read_json(model_folder(policy.path) / "config.json"))
+            model = SimpleNamespace(**read_json(starting_folder(policy.path) / "config.json"))
             shape = ModelShape.of(model)
             matrices = 1 if getattr(model, "tie_word_embeddings", True) else 2
         except (CheckpointError, OSError, ValueError, TypeError, AttributeError, ZeroDivisionError, OverflowError):

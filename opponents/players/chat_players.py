@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from opponents.champion.shipped import CHAMPION
 from opponents.population.member import Member, PopulationError, release_checksum
 from opponents.population.population import Population
 from opponents.settings import REMOTE_PREFIX, ChatPlayerSettings, OpponentsSettings, unknown_chat_player
@@ -78,8 +79,13 @@ class ChatPlayers:
 
 
 def add_members(population: Population, settings: OpponentsSettings) -> None:
-    """Add the configured bots and chat players; raises EndpointError if a chat player has no table, or as ``add``."""
+    """Add the configured bots and chat players; a champion among the members is left to the caller.
+
+    Raises EndpointError if a chat player has no table, or as ``add``.
+    """
     for member, weight in settings.members.items():
+        if member == CHAMPION:
+            continue
         if not member.startswith(REMOTE_PREFIX):
             population.add_bot(member, weight=weight)
             continue

@@ -58,6 +58,9 @@ def test_the_wheel_holds_each_module_once_and_every_file_that_is_no_module(wheel
     assert not any(name.startswith("cluster/api/entente/") for name in held)
     needed = {str(path.relative_to(ROOT)) for path in _sources() if "cluster/api/entente" not in str(path)}
     assert needed <= held
+    champion = ROOT / "opponents" / "champion"
+    shipped = (champion / "manifest.json", *(champion / "weights").iterdir())
+    assert {str(path.relative_to(ROOT)) for path in shipped} <= held
 
 
 def _sources() -> Sequence[Path]:

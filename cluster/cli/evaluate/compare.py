@@ -33,10 +33,13 @@ MOST_PLAYERS = 7  # seats of a mixed table
 def compare_players(
     players: Annotated[
         list[str],
-        typer.Argument(metavar="PLAYER...", help="Two to seven checkpoint or run folders, bots, or remote:NAMEs."),
+        typer.Argument(
+            metavar="PLAYER...", help="Two to seven checkpoint or run folders, champion, bots, or remote:NAMEs."
+        ),
     ],
     against: Annotated[
-        str, typer.Option(help="Bots, folders or remote:NAMEs, comma-separated; each player meets six of each.")
+        str,
+        typer.Option(help="Bots, champion, folders or remote:NAMEs, comma-separated; each player meets six of each."),
     ] = "dumbbot",
     mixed: Annotated[
         bool, typer.Option(help="Whether all players also meet one another, at tables that they share evenly.")

@@ -37,12 +37,14 @@ def evaluate(
         list[str],
         typer.Argument(
             metavar="PLAYER...",
-            help="Checkpoint or run folders, bots, or remote:NAMEs; all of them meet the same games.",
+            help="Checkpoint or run folders, champion, bots, or remote:NAMEs; all of them meet the same games.",
         ),
     ],
     against: Annotated[
         str,
-        typer.Option(help="Bots, folders or remote:NAMEs, comma-separated; each fills the six other seats in turn."),
+        typer.Option(
+            help="Bots, champion, folders or remote:NAMEs, comma-separated; each fills the six other seats in turn."
+        ),
     ] = "random",
     games_per_country: GamesPerCountry = 10,
     until: Until = "1910",

@@ -153,11 +153,12 @@ def write_csv(path: Path | None, world: World, rows: Sequence[Mapping[str, Any]]
     ends = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
     buffer = io.StringIO()
     lines = csv.writer(buffer, lineterminator="\n")
-    lines.writerow(["player", "version", "against", "against_version", *facts, world.role_name, "games", *ends])
+    who = ("version", "checksum", "against", "against_version", "against_checksum")
+    lines.writerow(["player", *who, *facts, world.role_name, "games", *ends])
     for row in rows:
         for role, cells in (("all", row), *row[f"by_{world.role_name}"].items()):
             figures = [figure for name in names for figure in (cells[name], *(cells[f"{name}_ci95"] or (None, None)))]
-            players = [row[key] for key in ("checkpoint", "version", "against", "against_version")]
+            players = [row[key] for key in ("checkpoint", *who)]
             lines.writerow([*players, *(row[fact] for fact in facts), role, cells.get("games"), *figures])
     write_atomically(path, buffer.getvalue().encode())
     typer.echo(f"written to {path}")

@@ -17,7 +17,8 @@ from cluster.evaluation.evaluate import (
     specs_of,
 )
 from cluster.evaluation.figures.rows import ByRole, mixed_estimate, mixed_row, paired_estimate, values_by_role
-from cluster.evaluation.players.opening import name_of, version_of
+from cluster.evaluation.players.opening import name_of
+from cluster.evaluation.players.weights import PlayerWeights, weights_of
 from cluster.evaluation.tables.designs import mixed_tables
 from cluster.evaluation.tables.places import Open, Place
 from cluster.evaluation.tables.table import Played
@@ -68,8 +69,8 @@ def compare_players(
     rows = evaluation_rows(request, players, measured)
     differences = [row for each in measured for row in paired_differences(request, names, each)]
     if shared:
-        versions = [version_of(spec.player) for spec in specs]
-        rows += [_mixed_row(request, shared, name, versions[number], number) for number, name in enumerate(names)]
+        weights = [weights_of(spec.player) for spec in specs]
+        rows += [_mixed_row(request, shared, name, weights[number], number) for number, name in enumerate(names)]
         differences += mixed_differences(request, names, shared)
     return Comparison(rows, differences)
 
@@ -95,14 +96,16 @@ def play_mixed(
 
 
 def _mixed_row(
-    request: Request, played: Sequence[Played], name: str, version: int | None, player: int
+    request: Request, played: Sequence[Played], name: str, weights: PlayerWeights, player: int
 ) -> dict[str, Any]:
     world = request.played
     return {
         "checkpoint": name,
-        "version": version,
+        "version": weights.version,
+        "checksum": weights.checksum,
         "against": MIXED,
         "against_version": None,
+        "against_checksum": None,
         **request.facts,
         **mixed_row(world, played, player),
         "definitions": dict(world.definitions),

@@ -1,4 +1,4 @@
-"""Opens a player by the name that a user gives: a bot, a checkpoint, a run or a remote player."""
+"""Opens a player by the name that a user gives: a bot, the champion, a checkpoint, a run or a remote player."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from cluster.configs.loader import Source, load_config
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.evaluation.players.members import MemberPolicy, find_member, member_name
+from cluster.evaluation.players.weights import version_of
 from cluster.runs.folder import has_sampling, sampling_of
 from grpo_core.checkpoints.folders import MANIFEST, checkpoint_versions, latest_checkpoint
 from grpo_core.errors import one_line
 from grpo_core.models.folder_files import check_files
+from opponents.champion.shipped import CHAMPION, player_folder
 from opponents.players.chat_players import ChatPlayers
 from opponents.settings import REMOTE_PREFIX
 from services.environments.environment import World
@@ -43,7 +45,7 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
     if (member := member_name(name)) is not None:
         find_member(*member)
         return
-    path = Path(name)
+    path = player_folder(name)
     if not path.is_dir():
         if version_of(name) is not None and path.parent.is_dir():
             raise RunError(
@@ -51,8 +53,8 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
                 "name one that is kept, or a larger learner.keep_checkpoints"
             )
         raise RunError(
-            f"{one_line(repr(name), 120)} is neither a bot ({', '.join(bot_names)}) nor the folder of a checkpoint or "
-            "run, nor remote:NAME, nor RUN:MEMBER of a run's population"
+            f"{one_line(repr(name), 120)} is neither a bot ({', '.join(bot_names)}) nor {CHAMPION} nor the folder of a "
+            "checkpoint or run, nor remote:NAME, nor RUN:MEMBER of a run's population"
         )
     sampling_of(path)
     check_files(latest_checkpoint(path) or path)
@@ -63,23 +65,9 @@ def newest(name: str) -> str:
 
     Who opens a player and says later what was opened asks once: a run in training writes checkpoints in between.
     """
-    if not Path(name).is_dir():
+    if name == CHAMPION or not Path(name).is_dir():
         return name
     return str(latest_checkpoint(Path(name)) or name)
-
-
-def version_of(player: str | Policy) -> int | None:
-    """The updates behind a checkpoint in a run's folder, as ``newest`` names it, or a member; None for other players.
-
-    Raises as ``find_member``.
-    """
-    if not isinstance(player, str):
-        return None
-    if (member := member_name(player)) is not None:
-        _, found = find_member(*member)
-        return None if found.kind == "bot" else found.version
-    path = Path(player)
-    return int(path.name) if path.parent.name == "checkpoints" and path.name.isdecimal() else None
 
 
 def open_policy(
@@ -90,7 +78,7 @@ def open_policy(
     temperature: float | None = None,
     evaluation: bool = False,
 ) -> Policy:
-    """Open a bot, a checkpoint folder, a run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
+    """Open a bot, ``champion``, a checkpoint or run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
 
     It plays ``world``; None: the default one.
 
@@ -114,7 +102,7 @@ def open_policy(
         return remotes.policy(name.removeprefix(REMOTE_PREFIX))
     if (member := member_name(name)) is not None:
         return _open_member(*member, world, temperature, evaluation)
-    path = Path(name)
+    path = player_folder(name)
     # torch takes seconds to import; bots do not need it.
     from grpo_core.checkpoints.store import load_checkpoint
     from grpo_core.models.pretrained import load_model, saved_specialists

@@ -12,6 +12,7 @@ from grpo_core.checkpoints.folders import MANIFEST, latest_checkpoint, read_mani
 from grpo_core.errors import one_line
 from grpo_core.files import read_json
 from grpo_core.types import PolicyVersion
+from opponents.champion.shipped import CHAMPION, as_folder, shipped_champion
 from opponents.players.chat_players import ChatPlayers
 from opponents.population.member import package_version, release_checksum
 from opponents.settings import REMOTE_PREFIX
@@ -68,13 +69,18 @@ def describe_player(
         return SeatPlayer(name, "remote", checksum=remotes.checksum(name.removeprefix(REMOTE_PREFIX)))
     if (named := member_name(name)) is not None:
         return _describe_member(*named, temperature, evaluation)
-    if not Path(name).is_dir():
+    champion = shipped_champion() if name == CHAMPION else None
+    path = Path(name) if champion is None else champion.folder
+    if not path.is_dir():
         return describe_bot(name)
-    config, folder = sampling_of(Path(name)), latest_checkpoint(Path(name)) or Path(name)
+    config, folder = sampling_of(path), latest_checkpoint(path) or path
     if temperature is None:
         temperature = config.evaluation.temperature if evaluation else config.inference.temperature
+    decoding = config.inference.decoding
+    if champion is not None:
+        return SeatPlayer(CHAMPION, "checkpoint", champion.version, champion.checksum, decoding, temperature)
     shown, version = _exported(folder, config.world.roles) or _in_a_run(folder)
-    return SeatPlayer(shown, "checkpoint", version, weights_checksum(folder), config.inference.decoding, temperature)
+    return SeatPlayer(shown, "checkpoint", version, weights_checksum(folder), decoding, temperature)
 
 
 def _describe_member(run: Path, member_id: str, temperature: float | None, evaluation: bool) -> SeatPlayer:
@@ -92,7 +98,7 @@ def _in_a_run(folder: Path) -> tuple[str, int | None]:
     """The name and version of a checkpoint or, without a version, of any model's folder."""
     version = read_manifest(folder)["version"] if (folder / MANIFEST).exists() else None
     parts = folder.absolute().parts
-    return "/".join(parts[-3:] if "checkpoints" in parts[-2:-1] else parts[-1:]), version
+    return as_folder("/".join(parts[-3:] if "checkpoints" in parts[-2:-1] else parts[-1:])), version
 
 
 def _exported(folder: Path, roles: Sequence[str]) -> tuple[str, int] | None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, Protocol
 
 from cluster.errors import RunError
@@ -24,6 +23,7 @@ from cluster.runtime.actor_env import actor_variables, started_with
 from cluster.runtime.memory import WORKER_BYTES, available_bytes
 from cluster.runtime.stop_signals import start_shielded
 from grpo_core.checkpoints.folders import latest_checkpoint
+from opponents.champion.shipped import player_folder
 from opponents.players.chat_players import ChatPlayers
 from services.environments.environment import World
 
@@ -191,7 +191,8 @@ def processes_for(names: Sequence[str]) -> int:
     """
     cores = usable_cores()
     members = {name: member[0] for name in names if (member := member_name(name)) is not None}
-    folders = [Path(name) for name in dict.fromkeys(members.get(name, name) for name in names) if Path(name).is_dir()]
+    named = dict.fromkeys(members.get(name) or player_folder(name) for name in names)
+    folders = [folder for folder in named if folder.is_dir()]
     if not folders:
         return cores
     weights = sum(

@@ -71,7 +71,8 @@ class DiplomacyEvaluation(EvaluationSettings):
     against: Texts = Field(
         ("random",),
         examples=[["random", "dumbbot"]],
-        description="Bots that fill the other six seats, one evaluation each",
+        description="Bots, or champion (the policy that comes with the package), that fill the other six seats, one "
+        "evaluation each",
     )
     games_per_country: int = Field(10, ge=1, le=10**6, description="Games the policy plays as each country")
     until_year: int = Field(1905, ge=1901, le=1999, description="Last year of an evaluation game")
@@ -82,7 +83,7 @@ class DiplomacyEvaluation(EvaluationSettings):
         description="An evaluation game is a draw of all survivors once no centre has changed hands in so many years; "
         "unset: only its last year ends it",
     )
-    final_against: Texts = Field((), examples=[["dumbbot"]], description="Further bots met by the trained policy only")
+    final_against: Texts = Field((), examples=[["dumbbot"]], description="Further ones met by the trained policy only")
 
     @property
     def role_games(self) -> int:

@@ -22,7 +22,8 @@ from cluster.errors import RunError
 from cluster.evaluation.evaluate import diplomacy_request, evaluate, specs_of
 from cluster.evaluation.figures.comparison import MIXED, compare_players
 from cluster.evaluation.play import play
-from cluster.evaluation.players.opening import open_policy, parse_seats, version_of
+from cluster.evaluation.players.opening import open_policy, parse_seats
+from cluster.evaluation.players.weights import version_of
 from cluster.evaluation.ratings.players import RatingPlayers
 from cluster.evaluation.records.game_origins import describe_player
 from cluster.evaluation.tables.places import Place, this_process
