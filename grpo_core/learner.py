@@ -17,7 +17,7 @@ from grpo_core.advantages.group_baseline import RunningBaseline, updated_baselin
 from grpo_core.advantages.grouping import required_facts
 from grpo_core.advantages.pipeline import NO_MEMORY, AdvantageBatch, compute_advantages
 from grpo_core.batching.microbatches import TrainingTurn, training_turns
-from grpo_core.batching.minibatches import Minibatch, optimizer_steps
+from grpo_core.batching.minibatches import Minibatch, largest, optimizer_steps
 from grpo_core.errors import DivergenceError
 from grpo_core.gradients.gradient_surgery import SurgeryRecord, apply_surgery
 from grpo_core.losses.representation_alignment import alignment_of_turns
@@ -122,7 +122,8 @@ class Learner:
         """Learn from one batch once; ``version`` rises by one.
 
         Without an entropy bonus or KL penalty, turns whose advantage is exactly 0 get no forward pass, but count in the
-        normaliser. With ``top_up_episodes``, turns of zero-variance groups leave loss and normaliser (see
+        normaliser; with ``top_advantage_quantile``, neither do those whose advantage is small. With
+        ``top_up_episodes``, turns of zero-variance groups leave loss and normaliser (see
         ``advantages.dynamic_sampling``). A minibatch without a gradient takes no optimizer step.
 
         Adapters by role each learn from their role's turns, with separate minibatches, normaliser and clipping. An
@@ -150,10 +151,11 @@ class Learner:
             group["lr"] = learning_rate
         roles = [episode.role for episode in batch.episodes]
         by_role = turns_by_role(self.model, turns, roles)
-        proximal = self._passes.proximal(by_role, advantages.turn_advantages)
+        chosen = largest(advantages.turn_advantages, self.settings.top_advantage_quantile)
+        proximal = self._passes.proximal(by_role, chosen)
         update = _Update(proximal, roles, advantages.surgery_groups)
         for _ in range(self.settings.epochs):
-            for minibatches in optimizer_steps(by_role, advantages.turn_advantages, self.settings, self._generator):
+            for minibatches in optimizer_steps(by_role, chosen, self.settings, self._generator):
                 self._optimize(minibatches, update)
         sample_roles = [sample.role for sample in advantages.samples]
         decay = self.grouping.running_baseline_decay

@@ -238,6 +238,13 @@ class LearnerSettings(Settings):
         description="Drop turns of negative advantage whose log-probability fell by more than this since they were "
         "sampled, nats a token",
     )
+    top_advantage_quantile: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="Train only this share of an update's turns, those whose advantage is largest either way: half of "
+        "them cost half the time and carry most of the gradient; 1: all",
+    )
     minibatches: int = Field(2, ge=1, description="Optimizer steps an epoch (each over its share of the turns)")
     epochs: int = Field(1, ge=1, description="Passes over each batch")
     tokens_per_microbatch: int = Field(
@@ -313,6 +320,10 @@ class LearnerSettings(Settings):
                 whole_turns and self.decoupled and mode not in ("sequence_truncate", "sequence_mask"),
                 "loss_type rloo weighs whole turns; decoupled needs importance_sampling_mode sequence_truncate or "
                 "sequence_mask",
+            ),
+            (
+                self.top_advantage_quantile < 1 and (self.entropy_coef > 0 or self.beta > 0),
+                "top_advantage_quantile below 1 saves nothing beside entropy_coef or beta, which need every turn",
             ),
             (mode is not None and not self.decoupled, "importance_sampling_mode needs decoupled = true"),
             (
