@@ -59,8 +59,8 @@ def make_small_model(
         intermediate_size=settings.intermediate_size,
         num_hidden_layers=settings.layers,
         num_attention_heads=heads,
-        # Two query heads share one key and value head, for a smaller cache and faster decoding.
-        num_key_value_heads=max(1, heads // 2),
+        # Two query heads share one key and value head, or more where that does not come out even: a smaller cache.
+        num_key_value_heads=max(count for count in range(1, max(1, heads // 2) + 1) if heads % count == 0),
         head_dim=settings.head_dim,
         max_position_embeddings=settings.context_length,
         tie_word_embeddings=False,

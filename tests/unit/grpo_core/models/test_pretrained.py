@@ -70,6 +70,13 @@ def test_an_untrained_policy_is_nearly_uniform(settings: PolicySettings) -> None
     assert float(probabilities.max()) < 1.4
 
 
+@pytest.mark.parametrize(("hidden_size", "heads", "groups"), [(64, 2, 1), (128, 4, 2), (160, 5, 1), (288, 9, 3)])
+def test_every_key_head_serves_equally_many_queries(hidden_size: int, heads: int, groups: int) -> None:
+    model = tiny(PolicySettings(hidden_size=hidden_size, layers=1))
+    assert (model.config.num_attention_heads, model.config.num_key_value_heads) == (heads, groups)
+    model(torch.tensor([[1, 2, 3]]))
+
+
 def test_a_hidden_size_that_is_no_multiple_of_head_dim_is_refused() -> None:
     with pytest.raises(ValueError, match="hidden_size 80 is not a multiple of head_dim 32"):
         tiny(PolicySettings(hidden_size=80))
