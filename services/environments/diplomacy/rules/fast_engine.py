@@ -1,8 +1,8 @@
 """The ``diplomacy`` engine without unused and repeated work: the same rules, results and saved games.
 
 Apart from the rules, the plain engine spends most time on parsing and validating orders again, parsing phase names at
-every comparison, an unused record of every phase, a search through all units for the one at a place, and convoy routes
-of fleets that have not moved. The tests compare whole games with the plain engine.
+every comparison, an unused record of every phase, a search through all units for the one at a place or at a home, and
+convoy routes of fleets that have not moved. The tests compare whole games with the plain engine.
 """
 
 from __future__ import annotations
@@ -118,6 +118,12 @@ class FastGame(Game):  # type: ignore[misc]  # the engine has no types
             fleets = (unit[2:] for power in self.powers.values() for unit in power.units if unit[0] == "F")
             there = frozenset(place for place in fleets if self.map.area_type(place) in sea)
             self.convoy_paths_possible, self.convoy_paths_dest = _routes(there)
+
+    def _build_sites(self, power: Any) -> list[str]:
+        # Asked for every power in every state: the plain engine lists all units again for each home.
+        homes = power.centers if "BUILD_ANY" in self.rules else power.homes
+        taken = {unit[2:5] for each in self.powers.values() for unit in each.units}
+        return [home for home in homes if home in power.centers and home not in taken]
 
     def _resolve_moves(self) -> None:
         units = [unit for power in self.powers.values() for unit in power.units]
