@@ -9,7 +9,7 @@ from typing import Any
 from cluster.evaluation.evaluation_games import evaluation_row
 from cluster.evaluation.figures.rows import ByRole, difference_row, measured_row, paired_estimate, results_by_role
 from cluster.evaluation.figures.stopping import Look, Stopping, look_after_look
-from cluster.evaluation.players.opening import name_of, newest
+from cluster.evaluation.players.opening import name_of, newest, sharing_players
 from cluster.evaluation.players.weights import NO_WEIGHTS, PlayerWeights, weights_of
 from cluster.evaluation.tables.designs import one_against_others, rounds
 from cluster.evaluation.tables.places import Open, Place, this_process
@@ -75,9 +75,10 @@ def specs_of(request: Request, candidates: Sequence[AnyPlayer], anchors: Sequenc
 
     A run is its checkpoint of this moment, because one in training writes others while the games are played.
     """
+    members = [each for anchor in anchors for each in sharing_players(anchor)] if request.world.has_opponents else []
     return [
         *(PlayerSpec(_now(player), request.temperature) for player in candidates),
-        *(PlayerSpec(_now(player)) for player in anchors if request.world.has_opponents),
+        *(PlayerSpec(_now(player)) for player in members),
     ]
 
 
@@ -92,7 +93,7 @@ def evaluate(
     open_place: Open = this_process,
     add_bar: AddBar | None = None,
 ) -> list[Measured]:
-    """Play each candidate in every role against each anchor in all other seats.
+    """Play each candidate in every role against each anchor in all other seats, which several may share (``a+b``).
 
     All candidates get the same games against an anchor, so that their results are paired. Players are names for
     ``open_policy`` or, where the place is this process, open ones.
@@ -101,21 +102,26 @@ def evaluate(
     """
     specs = specs_of(request, candidates, anchors)
     with open_place(request.played, specs) as place:
-        return evaluate_at(place, request, specs, list(map(name_of, anchors)), add_bar)
+        return evaluate_at(place, request, specs, anchors, add_bar)
 
 
 def evaluate_at(
-    place: Place, request: Request, specs: Sequence[PlayerSpec], anchors: Sequence[str], add_bar: AddBar | None
+    place: Place, request: Request, specs: Sequence[PlayerSpec], anchors: Sequence[AnyPlayer], add_bar: AddBar | None
 ) -> list[Measured]:
-    """``evaluate`` where the players ``specs``, those of ``specs_of``, are open; ``anchors`` are their names."""
+    """``evaluate`` where the players ``specs``, those of ``specs_of``, are open."""
     weights = [weights_of(spec.player) for spec in specs]
-    first = len(specs) - len(anchors) if request.world.has_opponents else len(specs)
-    of_anchors = [*weights[first:], *([NO_WEIGHTS] * len(anchors))]
+    counts = [len(sharing_players(anchor)) if request.world.has_opponents else 0 for anchor in anchors]
+    candidates = first = len(specs) - sum(counts)
     described = [] if request.games is None else request.games.described(specs)
-    return [
-        _against(request, place, described, weights[:first], first + number, anchor, of_anchors[number], add_bar)
-        for number, anchor in enumerate(anchors)
-    ]
+    found = []
+    for anchor, count in zip(anchors, counts, strict=True):
+        numbers = range(first, first + count)
+        of_anchor = weights[first] if count == 1 else NO_WEIGHTS  # of several, none can stand for all
+        found.append(
+            _against(request, place, described, weights[:candidates], numbers, name_of(anchor), of_anchor, add_bar)
+        )
+        first += count
+    return found
 
 
 def _against(
@@ -123,14 +129,14 @@ def _against(
     place: Place,
     described: Sequence[SeatPlayer],
     weights: list[PlayerWeights],
-    anchor: int,
+    anchors: Sequence[int],
     against: str,
     against_weights: PlayerWeights,
     add_bar: AddBar | None,
 ) -> Measured:
     world, played, candidates = request.world, list[Played](), len(weights)
     tables = [
-        rounds(one_against_others(world, request.settings, candidate, anchor, against, request.seed))
+        rounds(one_against_others(world, request.settings, candidate, anchors, against, request.seed))
         for candidate in range(candidates)
     ]
     games = sum(len(own) for each in tables for own in each)
@@ -219,7 +225,7 @@ def evaluate_in(
     with this_process(world.as_evaluated(settings), specs) as place:
         for number, anchor in enumerate(map(name_of, against), start=1):
             played: list[Played] = []
-            place.play(one_against_others(world, settings, 0, number, anchor, seed), played.append)
+            place.play(one_against_others(world, settings, 0, [number], anchor, seed), played.append)
             results = [each for own in results_by_role(world, played, 0).values() for each in own]
             rows.append(evaluation_row(world, settings, results, checkpoint=name_of(candidate), against=anchor))
     return rows

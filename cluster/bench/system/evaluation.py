@@ -29,7 +29,7 @@ def run(rounds: int) -> list[Figure]:
     play different games.
     """
     request, cores = diplomacy_request(GAMES_PER_COUNTRY, Ending(UNTIL_YEAR)), usable_cores()
-    tables = one_against_others(request.world, request.settings, 0, 1, ANCHOR, seed=0)
+    tables = one_against_others(request.world, request.settings, 0, [1], ANCHOR, seed=0)
     few = tables[: 2 * cores]
     specs = [PlayerSpec(CANDIDATE), PlayerSpec(ANCHOR)]
     with (

@@ -60,7 +60,7 @@ def compare_players(
     interval and a p-value that is corrected for the number of comparisons (Holm); what is not significant is said to be
     so. The probability of improvement is that of the better result at the same table, ties half.
     """
-    from cluster.evaluation.players.opening import chat_players, check_player
+    from cluster.evaluation.players.opening import chat_players, check_player, sharing_names
 
     names, anchors, ending = list(dict.fromkeys(players)), comma_separated(against), check_ending("--until", until)
     if not 2 <= len(names) <= MOST_PLAYERS:
@@ -68,14 +68,15 @@ def compare_players(
     if not anchors and not mixed:
         raise RunError("there is nothing to play: give --against, or leave out --no-mixed")
     remotes = chat_players(config)
-    for name in (*names, *anchors):
+    met = [name for anchor in anchors for name in sharing_names(anchor)]
+    for name in (*names, *met):
         check_player(name, remotes)
     from cluster.cli.evaluate.comparison_tables import print_comparison
     from cluster.evaluation.evaluate import diplomacy_request
     from cluster.evaluation.figures.comparison import compare_players as compare
 
     request = diplomacy_request(games_per_country, ending, seed=seed, temperature=temperature)
-    place = place_for((*names, *anchors), remotes, 7 * games_per_country, processes, ray_address)
+    place = place_for((*names, *met), remotes, 7 * games_per_country, processes, ray_address)
     try:
         with bars() as add_bar:
             found = compare(request, names, anchors, mixed=mixed, open_place=place, add_bar=add_bar)

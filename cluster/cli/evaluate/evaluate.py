@@ -43,7 +43,8 @@ def evaluate(
     against: Annotated[
         str,
         typer.Option(
-            help="Bots, champion, folders or remote:NAMEs, comma-separated; each fills the six other seats in turn."
+            help="Bots, champion, folders or remote:NAMEs, comma-separated; each fills the six other seats in turn. "
+            "dumbbot+greedy share them."
         ),
     ] = "random",
     games_per_country: GamesPerCountry = 10,
@@ -79,13 +80,14 @@ def evaluate(
     JSON has more measures than the table (ranks, ties, draws, orders), and says what each one is and whose published
     figures it can be put beside.
     """
-    from cluster.evaluation.players.opening import chat_players, check_player
+    from cluster.evaluation.players.opening import chat_players, check_player, sharing_names
 
     names, anchors, ending = list(dict.fromkeys(players)), comma_separated(against), check_ending("--until", until)
     if not anchors:
         raise RunError("--against names no player; give bots, e.g. --against random,dumbbot")
     stopping, remotes = parse_stopping(stop_within, stop_when_clear, len(names)), chat_players(config)
-    for name in (*names, *anchors):
+    met = [name for anchor in anchors for name in sharing_names(anchor)]
+    for name in (*names, *met):
         check_player(name, remotes)
     from cluster.cli.evaluate.tables import difference_text, evaluation_text
     from cluster.evaluation.evaluate import difference_rows, diplomacy_request, evaluation_rows
@@ -97,7 +99,7 @@ def evaluate(
     )
     if stopping is not None:
         stopping.found(request.played.measures)
-    place = place_for((*names, *anchors), remotes, 7 * games_per_country * len(names), processes, ray_address)
+    place = place_for((*names, *met), remotes, 7 * games_per_country * len(names), processes, ray_address)
     try:
         with bars() as add_bar:
             measured = measure(request, names, anchors, place, add_bar)
@@ -106,7 +108,7 @@ def evaluate(
             typer.echo(line)
     rows, differences = evaluation_rows(request, names, measured), difference_rows(request, names, measured)
     for row in rows:
-        typer.echo(evaluation_text(row))
+        typer.echo(evaluation_text(row, request.played))
     for row in differences:
         typer.echo(difference_text(row, request.played))
     counters = remotes.stats()

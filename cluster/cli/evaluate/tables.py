@@ -11,12 +11,13 @@ from services.environments.environment import World
 NO_INTERVAL = ""
 
 
-def evaluation_text(row: Mapping[str, Any]) -> str:
+def evaluation_text(row: Mapping[str, Any], world: World) -> str:
     """A line for each country, one for all, and one for the orders."""
     looked = f", look {row['look']} of {row['looks']}" if "look" in row else ""
+    whom = world.opposition(row["against"])
     return "\n".join(
         [
-            f"{row['checkpoint']} against six {row['against']}, {row['games']} games to {row['until_year']}{looked}",
+            f"{row['checkpoint']} {whom}, {row['games']} games to {row['until_year']}{looked}",
             f"  {'':<9}{'centres':<18} squares {'survives':<14}{'leads':<14}solos",
             *(f"  {power:<8} {_cells(values)}" for power, values in row["by_country"].items()),
             f"  {'all':<8} {_cells(row)}",
@@ -31,7 +32,7 @@ def difference_text(row: Mapping[str, Any], world: World) -> str:
     """What a player has more than another in the same games, and which differences are not significant."""
     shown = ("mean_centers", "sum_of_squares", "lead_rate_ties_split", "solo_rate", "survival_rate")
     titles = {measure.row_name: measure for measure in world.measures}
-    games = f"in the same {row['pairs']} games against six {row['against']}"
+    games = f"in the same {row['pairs']} games {world.opposition(row['against'])}"
     lines = [f"{row['checkpoint']} compared with {row['compared_with']}, {games}"]
     for name in shown:
         measure, interval = titles[name], row[f"{name}_ci95"]

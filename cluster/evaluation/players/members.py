@@ -42,6 +42,8 @@ def find_member(run: Path, member_id: str) -> tuple[Population, Member]:
     member = found[member_id]
     if member.kind == "remote":
         raise RunError(f"{member_id} answers over the network: name it remote:{member.name} with --config")
+    if member.kind == "player":
+        raise RunError(f"{member_id} is a policy in its own folder: name that, {one_line(member.source or '', 200)}")
     if member.country is not None:
         raise RunError(f"{member_id} plays {member.country} alone; name a member that plays every role")
     return population, member

@@ -11,7 +11,7 @@ from cluster.configs.loader import Source, load_config
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.evaluation.players.members import MemberPolicy, find_member, member_name
-from cluster.evaluation.players.weights import version_of
+from cluster.evaluation.players.weights import names_folder, version_of
 from cluster.runs.folder import has_sampling, sampling_of
 from grpo_core.checkpoints.folders import MANIFEST, checkpoint_versions, latest_checkpoint
 from grpo_core.errors import one_line
@@ -23,6 +23,8 @@ from services.environments.environment import World
 from services.environments.playing import Decision, Policy, View
 from services.environments.registry import DEFAULT_WORLD, load_world
 from services.inference.engine import LEARNER
+
+SHARED = "+"  # between the names of players that share seats
 
 if TYPE_CHECKING:
     from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
@@ -60,12 +62,25 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
     check_files(latest_checkpoint(path) or path)
 
 
+def sharing_names(anchor: str) -> tuple[str, ...]:
+    """The names of the players that share an anchor's seats: of ``dumbbot+greedy`` both, else the anchor's.
+
+    A folder may have a plus in its name.
+    """
+    return (anchor,) if Path(anchor).exists() else tuple(anchor.split(SHARED))
+
+
+def sharing_players(anchor: str | Policy) -> tuple[str | Policy, ...]:
+    """The players of ``sharing_names``, or the one that is open."""
+    return sharing_names(anchor) if isinstance(anchor, str) else (anchor,)
+
+
 def newest(name: str) -> str:
     """Return the newest checkpoint's folder for a run's folder, any other name as it is.
 
     Who opens a player and says later what was opened asks once: a run in training writes checkpoints in between.
     """
-    if name == CHAMPION or not Path(name).is_dir():
+    if not names_folder(name):
         return name
     return str(latest_checkpoint(Path(name)) or name)
 

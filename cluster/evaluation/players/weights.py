@@ -9,6 +9,7 @@ from cluster.evaluation.players.members import find_member, member_name
 from grpo_core.checkpoints.folders import latest_checkpoint, weights_checksum
 from opponents.champion.shipped import CHAMPION, shipped_champion
 from services.environments.playing import Policy
+from services.environments.registry import DEFAULT_WORLD, load_world
 
 
 class PlayerWeights(NamedTuple):
@@ -35,9 +36,14 @@ def weights_of(player: str | Policy) -> PlayerWeights:
         _, found = find_member(*member)
         return NO_WEIGHTS if found.kind == "bot" else PlayerWeights(found.version, found.checksum)
     path = Path(player)
-    if not path.is_dir():
+    if not names_folder(player):
         return NO_WEIGHTS
     return PlayerWeights(version_of(player), weights_checksum(latest_checkpoint(path) or path))
+
+
+def names_folder(player: str) -> bool:
+    """Whether a player's name is that of a folder here. A bot's name is the bot's, whatever folders there are."""
+    return player != CHAMPION and player not in load_world(DEFAULT_WORLD).bots and Path(player).is_dir()
 
 
 def version_of(player: str | Policy) -> int | None:

@@ -13,16 +13,20 @@ from services.environments.settings import EvaluationSettings
 
 
 def one_against_others(
-    world: World, settings: EvaluationSettings, player: int, anchor: int, anchor_name: str, seed: int
+    world: World, settings: EvaluationSettings, player: int, anchors: Sequence[int], anchor_name: str, seed: int
 ) -> list[Table]:
     """List the games of one player in each role against an anchor in all other seats, round by round.
 
-    They depend on the anchor's name and the seed alone, so that all players meet the same games.
+    Several ``anchors`` share the other seats of every game evenly, in an order that each game draws; those for whom a
+    seat is left over take turns. The games depend on the anchor's name and the seed alone, so that all players meet the
+    same ones.
     """
     tables = []
     for game in world.evaluation_games(settings, anchor_name, seed):
-        seats = dict.fromkeys(world.roles, anchor) if world.has_opponents else {}
-        seats[game.role] = player
+        seats = dict.fromkeys(world.roles, player) if world.has_opponents else {game.role: player}
+        others = [role for role in seats if role != game.role]
+        dealt = _dealt(len(anchors), len(others), game.number, game.seed) if others else ()
+        seats.update((role, anchors[place]) for role, place in zip(others, dealt, strict=True))
         made = Table(game.number, seats, (game.role,), game.role, game.start, game.seed, game.temperature)
         tables.append(made)
     return tables

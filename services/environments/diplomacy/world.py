@@ -184,8 +184,9 @@ class Diplomacy(World):
         return super(Diplomacy, self.as_evaluated(settings)).evaluation_games(settings, against, seed)
 
     def opposition(self, against: str) -> str:
-        """The anchor fills six seats."""
-        return f"against six {against}"
+        """The anchor fills six seats, or several share them."""
+        *others, last = against.split("+")
+        return f"against {', '.join(others)} and {last} mixed" if others else f"against six {against}"
 
     def evaluation_facts(self, settings: Any) -> Mapping[str, str | int]:
         """The last year of the games; with quiet years that end them, the whole rule as text."""

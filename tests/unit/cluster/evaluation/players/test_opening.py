@@ -22,8 +22,8 @@ from cluster.errors import RunError
 from cluster.evaluation.evaluate import diplomacy_request, evaluate, specs_of
 from cluster.evaluation.figures.comparison import MIXED, compare_players
 from cluster.evaluation.play import play
-from cluster.evaluation.players.opening import open_policy, parse_seats
-from cluster.evaluation.players.weights import version_of
+from cluster.evaluation.players.opening import newest, open_policy, parse_seats
+from cluster.evaluation.players.weights import NO_WEIGHTS, version_of, weights_of
 from cluster.evaluation.ratings.players import RatingPlayers
 from cluster.evaluation.records.game_origins import describe_player
 from cluster.evaluation.tables.places import Place, this_process
@@ -264,6 +264,16 @@ def test_a_run_is_evaluated_at_its_checkpoint_of_the_beginning(run: Path, tmp_pa
     assert version_of(specs_of(ONE_GAME, [str(copied)], [])[0].player) == 7
     assert anchor.player == "random"
     assert version_of("random") is None
+
+
+def test_a_bots_name_is_the_bots_whatever_folders_there_are(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(run, tmp_path / "greedy")
+    monkeypatch.chdir(tmp_path)
+    assert newest("greedy") == "greedy"
+    assert weights_of("greedy") == NO_WEIGHTS
+    assert newest("./greedy").startswith("greedy/checkpoints/")
 
 
 def test_rows_say_which_checkpoints_played(run: Path) -> None:

@@ -18,7 +18,7 @@ WORLD = Diplomacy(GameSettings())
 
 def test_all_players_meet_the_same_games_against_an_anchor() -> None:
     settings = DiplomacyEvaluation(games_per_country=3)
-    first, second = (one_against_others(WORLD, settings, player, 2, "dumbbot", seed=5) for player in (0, 1))
+    first, second = (one_against_others(WORLD, settings, player, [2], "dumbbot", seed=5) for player in (0, 1))
     assert [table.seed for table in first] == [table.seed for table in second]
     assert len({table.seed for table in first}) == 21
     for one, other in zip(first, second, strict=True):
@@ -33,13 +33,29 @@ def test_all_players_meet_the_same_games_against_an_anchor() -> None:
                 one.role: None,
             }
         )
-    assert {table.seed for table in one_against_others(WORLD, settings, 0, 2, "random", 5)}.isdisjoint(
+    assert {table.seed for table in one_against_others(WORLD, settings, 0, [2], "random", 5)}.isdisjoint(
         table.seed for table in first
     )
 
 
+@pytest.mark.parametrize("anchors", [(1, 2), (1, 2, 3), (1, 2, 3, 4)])
+def test_several_anchors_share_the_other_seats_evenly_and_in_every_order(anchors: tuple[int, ...]) -> None:
+    settings = DiplomacyEvaluation(games_per_country=40)
+    tables = one_against_others(WORLD, settings, 0, anchors, "several", 0)
+    each = 6 // len(anchors)
+    for table in tables:
+        seated = Counter(player for role, player in table.seats.items() if role != table.role)
+        assert set(seated) == set(anchors)
+        assert set(seated.values()) <= {each, each + (6 % len(anchors) > 0)}
+    total = Counter(player for table in tables for player in table.seats.values())
+    assert max(total[player] for player in anchors) - min(total[player] for player in anchors) <= 7
+    beside_austria = Counter(table.seats["TURKEY"] for table in tables if table.role == "AUSTRIA")
+    assert set(beside_austria) == set(anchors)
+    assert one_against_others(WORLD, settings, 0, anchors, "several", 0) == tables
+
+
 def test_a_round_has_every_role_once() -> None:
-    tables = one_against_others(WORLD, DiplomacyEvaluation(games_per_country=4), 0, 1, "random", 0)
+    tables = one_against_others(WORLD, DiplomacyEvaluation(games_per_country=4), 0, [1], "random", 0)
     found = rounds(tables)
     assert len(found) == 4
     assert all({table.role for table in own} == set(POWERS) for own in found)
