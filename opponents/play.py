@@ -126,7 +126,7 @@ def make_episode(world: World, block: LineupBlock, member: int, role: str, recor
     lineup: dict[str, KeyValue] = {}
     policies: dict[str, KeyValue] = {}
     if world.has_opponents:
-        trained = sum(each == LEARNER or each.startswith("policy/") for _, each in block.opponents)
+        trained = sum(each == LEARNER or each.startswith(("policy/", "player/")) for _, each in block.opponents)
         lineup, policies = {LINEUP_FACT: block.lineup}, {POLICY_OPPONENTS_FACT: trained}
     return Episode(
         episode_id=f"{block.block_id}/{member}",

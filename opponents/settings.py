@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,9 +17,12 @@ MatchmakingStrategy = Literal[
     "weighted", "uniform", "latest", "pfsp_hard", "pfsp_variance", "rating_window", "curriculum"
 ]
 
+Named = TypeVar("Named")
+
 LARGEST_WEIGHT = 1e6  # of a member; sums and products of weights stay finite
 REMOTE_PREFIX = "remote:"  # marks the name of a chat player where bots and folders can be named too
-_CHAT_PLAYER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+PLAYER_PREFIX = "player:"  # marks the name of a saved policy among the members
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class ChatPlayerSettings(EndpointSettings):
@@ -45,7 +48,7 @@ class OpponentsSettings(Settings):
         default_factory=lambda: {"random": 1.0},
         examples=[{"random": 2.0, "greedy": 1.0}],
         description="Members of the population and how often each is drawn: hold, random, greedy, dumbbot, lookahead "
-        "(slow), remote:NAME, and champion (which comes with the package) in runs whose policy is of its shape",
+        "(slow), champion (the policy that comes with the package), player:NAME and remote:NAME",
     )
     snapshot_every: int = Field(
         0, ge=0, description="Updates between frozen snapshots of the learner in the population; 0: none"
@@ -148,6 +151,13 @@ class OpponentsSettings(Settings):
         examples=[{"gpt": {"base_url": "http://127.0.0.1:8000/v1", "model": "gpt-oss-20b"}}],
         description="Chat models behind OpenAI-compatible endpoints, one table each",
     )
+    players: dict[str, str] = Field(
+        default_factory=dict,
+        examples=[{"victim": "runs/beat_dumbbot"}],
+        description="Saved policies that play as player:NAME, each with its own prompt, sampling and engine, so that "
+        "they need not be of the run's shape: a checkpoint, a run (its newest checkpoint when the new run begins), an "
+        "exported policy, or champion; rollout actors read the folder",
+    )
     mirror_mib: int = Field(
         64,
         ge=0,
@@ -156,12 +166,14 @@ class OpponentsSettings(Settings):
         "ones first, then the newest; 0: none",
     )
 
-    @field_validator("remotes")
+    @field_validator("remotes", "players")
     @classmethod
-    def _names_are_plain(cls, value: dict[str, ChatPlayerSettings]) -> dict[str, ChatPlayerSettings]:
+    def _names_are_plain(cls, value: dict[str, Named]) -> dict[str, Named]:
         for name in value:
-            if _CHAT_PLAYER_NAME.fullmatch(name) is None:
-                raise ValueError(f"the name of a chat player is letters, digits, - and _, not {name!r}")
+            if _NAME.fullmatch(name) is None:
+                raise ValueError(f"the name of a player is letters, digits, - and _, not {name!r}")
+            if name == CHAMPION:
+                raise ValueError(f"{CHAMPION} is the policy that comes with the package; choose another name")
         return value
 
     @model_validator(mode="after")
@@ -190,16 +202,26 @@ class OpponentsSettings(Settings):
 
 
 def _is_bot(name: str) -> bool:
-    return name != CHAMPION and not name.startswith(REMOTE_PREFIX)
+    return name != CHAMPION and not name.startswith((REMOTE_PREFIX, PLAYER_PREFIX))
 
 
 def member_id(name: str) -> str:
-    """The population's id of a configured name: ``bot/dumbbot``, ``remote/gpt``, ``policy/champion``; ids stay."""
+    """The population's id of a configured name: ``bot/dumbbot``, ``remote/gpt``, ``player/victim``; ids stay.
+
+    The champion is ``player/champion``.
+    """
     if name.startswith(REMOTE_PREFIX):
         return f"remote/{name.removeprefix(REMOTE_PREFIX)}"
-    if name == CHAMPION:
-        return f"policy/{CHAMPION}"
+    if name == CHAMPION or name.startswith(PLAYER_PREFIX):
+        return f"player/{name.removeprefix(PLAYER_PREFIX)}"
     return name if "/" in name else f"bot/{name}"
+
+
+def saved_members(settings: OpponentsSettings) -> dict[str, str]:
+    """The members that are saved policies, by the name in their id: each one's folder, or ``champion``."""
+    known = {CHAMPION: CHAMPION, **settings.players}
+    names = [name for name in settings.members if name == CHAMPION or name.startswith(PLAYER_PREFIX)]
+    return {plain: known[plain] for plain in (name.removeprefix(PLAYER_PREFIX) for name in names)}
 
 
 def unknown_chat_player(name: str, known: Collection[str]) -> str:
@@ -207,3 +229,9 @@ def unknown_chat_player(name: str, known: Collection[str]) -> str:
     taken = "play and evaluate take --config FILE, in Python config="
     advice = f"describe it in a table [opponents.remotes.{name}] of the config ({taken})"
     return f"no remote is called {name!r}; " + (f"there are {', '.join(sorted(known))}" if known else advice)
+
+
+def unknown_player(name: str, known: Collection[str]) -> str:
+    """Return the error message about a saved player that the configuration does not name."""
+    advice = f"name its folder in [opponents.players], as {name} = ..."
+    return f"no player is called {name!r}; " + (f"there are {', '.join(sorted(known))}" if known else advice)

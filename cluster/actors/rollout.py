@@ -37,6 +37,7 @@ from opponents.players.chat_players import ChatPlayers
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from opponents.population.member import Member, package_version
 from opponents.population.redis_mirror import PopulationMirror, frozen_weights
+from opponents.population.saved_players import check_saved_player
 from opponents.ratings.game_score import GameScore
 from services.environments.evaluation import EvaluationGame, EvaluationResult
 from services.environments.playing import Parts, Policy
@@ -86,6 +87,8 @@ class RolloutWorker:
         self._trained = self._learner_seat(config.inference.temperature)
         self._bots: dict[str, Policy] = {}
         self._champion: tuple[Policy, SeatPlayer] | None = None
+        self._saved_players: dict[str, Policy] = {}
+        self._opening = asyncio.Lock()
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
         self._remotes = ChatPlayers(config.opponents.remotes, self._world.language)
         max_loaded = config.opponents.max_snapshots * config.policies_per_version  # what may be drawn
@@ -281,7 +284,18 @@ class RolloutWorker:
             return self._bot(member.name)
         if member.kind == "remote":
             return self._remotes.member(member)
+        if member.kind == "player":
+            return await self._saved_player(member)
         return await self._frozen.policy(member)
+
+    async def _saved_player(self, member: Member) -> Policy:
+        """A policy in its own folder, as evaluations play it; it is opened once, with an engine of its own."""
+        async with self._opening:
+            if member.id not in self._saved_players:
+                source = await asyncio.to_thread(check_saved_player, member)
+                policy = open_policy(source, self._remotes, world=self._world, evaluation=True)
+                self._saved_players[member.id] = policy
+        return self._saved_players[member.id]
 
     async def _load_frozen(self, member: Member) -> Policy:
         weights = await asyncio.to_thread(frozen_weights, member, self._population_file, self._mirror)

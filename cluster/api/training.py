@@ -72,8 +72,8 @@ def train_request(request: RunRequest, *, say: Say, warn: Say) -> None:
 
         prepare_local_ray()
     with shielded():  # libraries start threads; Ray reads what was prepared
-        from cluster.driver.first_members import check_champion
         from cluster.driver.metrics_server import MetricsServer
+        from cluster.driver.saved_opponents import check_saved_opponents
         from cluster.driver.training import SAVE_TIMEOUT_S, check_machine
         from cluster.driver.training import train as train_once
         from cluster.runs.ray_job import short_stop
@@ -82,7 +82,7 @@ def train_request(request: RunRequest, *, say: Say, warn: Say) -> None:
     if request.config.policy.path is not None and not request.resume:
         _check_policy(request.config)
     if not request.resume:
-        check_champion(request.config)
+        check_saved_opponents(request.config)
     if warning := short_stop(request.config.redis, SAVE_TIMEOUT_S):
         warn(warning)
     check_machine(request.config)

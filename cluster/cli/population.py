@@ -82,12 +82,17 @@ def add(
     country: Country = None,
     weight: Weight = 1.0,
     pin: Pin = False,
+    as_it_is: Annotated[
+        bool, typer.Option("--as-it-is", help="Play it from its folder, with its own prompt and engine: any shape.")
+    ] = False,
 ) -> None:
     """Let a policy from elsewhere, a bot or a remote player join a run: its weights and their origin are stored.
 
-    It must fit the run's own policy (architecture, sizes, tokenizer). Line-ups may draw it from the next update on.
+    It must fit the run's own policy (architecture, sizes, tokenizer), or play as it is, as the champion always does.
+    Line-ups may draw it from the next update on.
     """
     from cluster.errors import RunError
+    from opponents.champion.shipped import CHAMPION
     from opponents.settings import REMOTE_PREFIX
 
     population = _open(to)
@@ -97,11 +102,14 @@ def add(
         if member is not None or name is not None:
             raise RunError(f"--member and --id are for policies; {what} has its own name")
         joined = _add_fixed(population, to, what, weight, country, pin)
+    elif as_it_is or what == CHAMPION:
+        if member is not None:
+            raise RunError("--member takes weights out of a population, so it cannot play as it is; leave one out")
+        joined = _add_as_it_is(population, world, what, name, weight, country, pin)
     else:
-        from opponents.champion.shipped import CHAMPION
-        from opponents.population.importer import champion_source, find_source, import_policy, member_id_of
+        from opponents.population.importer import find_source, import_policy, member_id_of
 
-        source = champion_source(member) if what == CHAMPION else find_source(Path(what), member)
+        source = find_source(Path(what), member)
         chosen, country = member_id_of(name or source.name, world.roles), country or source.country
         data = _compatible_weights(population, source, to, chosen, country)
         joined = import_policy(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
@@ -313,6 +321,34 @@ def _add_fixed(
             member = population.add_chat_player(name, identity, weight=weight, created_at_update=since, country=country)
         else:
             member = population.add_bot(what, weight=weight, created_at_update=since, country=country)
+        return population.pin(member.id) if pinned else member
+
+
+def _add_as_it_is(
+    population: Population,
+    world: World,
+    what: str,
+    name: str | None,
+    weight: float,
+    country: str | None,
+    pinned: bool,
+) -> Member:
+    """A policy that stays in its folder."""
+    from cluster.evaluation.players.opening import check_player, check_world
+    from cluster.runs.folder import sampling_of
+    from opponents.champion.shipped import CHAMPION, player_folder
+    from opponents.players.chat_players import ChatPlayers
+    from opponents.population.importer import find_source
+    from opponents.population.saved_players import saved_player
+
+    check_player(what, ChatPlayers({}), type(world))
+    check_world(what, sampling_of(player_folder(what)), world)
+    proposed = CHAMPION if what == CHAMPION else find_source(Path(what)).name
+    chosen = (name or proposed).removeprefix("player/")
+    player = saved_player(chosen, what)
+    with population.transaction():
+        since = population.join_update
+        member = population.add_saved_player(chosen, player, weight=weight, created_at_update=since, country=country)
         return population.pin(member.id) if pinned else member
 
 

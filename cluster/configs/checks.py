@@ -8,7 +8,7 @@ from grpo_core.advantages.returns import EXPECTED_RETURN_FACT
 from grpo_core.errors import GroupingError
 from grpo_core.settings import OUTCOME_KEYS, AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
 from opponents.champion.shipped import CHAMPION
-from opponents.settings import REMOTE_PREFIX, OpponentsSettings, unknown_chat_player
+from opponents.settings import PLAYER_PREFIX, REMOTE_PREFIX, OpponentsSettings, unknown_chat_player, unknown_player
 from services.environments.environment import LINEUP_FACT, POLICY_OPPONENTS_FACT, World, check_bot
 from services.environments.registry import DEFAULT_WORLD
 from services.environments.settings import EvaluationSettings
@@ -69,13 +69,16 @@ def check_notes(policy: PolicySettings, inference: InferenceSettings, world: Wor
 
 
 def check_members(opponents: OpponentsSettings, world: World) -> None:
-    """Check that every named member of the population is a bot of the world, its champion or a remote player."""
+    """Check that every named member is a bot of the world, its champion, a saved policy or a remote player."""
     for name in opponents.members if world.has_opponents else ():
         if name == CHAMPION and has_champion(world):
             continue
-        if not name.startswith(REMOTE_PREFIX):
+        if name.startswith(PLAYER_PREFIX):
+            if (player := name.removeprefix(PLAYER_PREFIX)) not in opponents.players:
+                raise ValueError(f"opponents.members: {unknown_player(player, opponents.players)}")
+        elif not name.startswith(REMOTE_PREFIX):
             others = f", {CHAMPION}" if has_champion(world) else ""
-            check_bot("opponents.members", name, world.bots, f"{others}, and remote:NAME")
+            check_bot("opponents.members", name, world.bots, f"{others}, player:NAME, and remote:NAME")
         elif (remote := name.removeprefix(REMOTE_PREFIX)) not in opponents.remotes:
             raise ValueError(f"opponents.members: {unknown_chat_player(remote, opponents.remotes)}")
 

@@ -21,6 +21,7 @@ def shareable(config: Config) -> dict[str, Any]:
     told = config.model_dump(mode="json")
     for section, key in _ADDRESSES:
         del told[section][key]
+    told["opponents"]["players"] = {name: shown_path(path) for name, path in config.opponents.players.items()}
     for remote in told["opponents"]["remotes"].values():
         del remote["base_url"]
     if config.policy.path is not None:

@@ -17,7 +17,6 @@ from cluster.configs.schema import Config
 from cluster.driver import evaluations
 from cluster.driver.autoscaling import Scaling
 from cluster.driver.block_schedule import BlockSchedule
-from cluster.driver.first_members import open_population
 from cluster.driver.heartbeat import HEARTBEAT_GROUP, Heartbeat, StallTimer
 from cluster.driver.learner_update import UpdateCall
 from cluster.driver.metrics_recorder import MetricsRecorder
@@ -40,7 +39,9 @@ from cluster.runtime.server_watch import ServerWatch
 from cluster.runtime.stop_signals import ignore_further_signals, shielded
 from grpo_core.checkpoints.folders import checkpoint_versions, passed_over
 from opponents.league.league import League
+from opponents.players.chat_players import add_members
 from opponents.population.population import Population
+from opponents.population.redis_mirror import PopulationMirror
 from services.metrics.display.display import Display
 from services.metrics.prometheus_exporter import Exporter
 from services.metrics.trackers.registry import check_trackers
@@ -178,6 +179,20 @@ def set_up(
     if resume:
         recover(run, redis_url)
     return run
+
+
+def open_population(config: Config, folder: RunFolder, version: int, mirror: PopulationMirror) -> Population:
+    """Open the population: the config's members in a new run; on resume, without snapshots of undone updates."""
+    opponents, world = config.opponents, config.world
+    started = folder.population.exists()
+    mirror.clear()
+    population = Population(folder.population, on_saved=mirror.publish)
+    with population.transaction():
+        if not started and world.has_opponents:
+            add_members(population, opponents)
+        population.remove_snapshots_after(version)
+        population.advance_to(version)
+    return population
 
 
 def start_learner(config: Config, folder: RunFolder, placement: Placement, redis_url: str, resume: bool) -> Any:

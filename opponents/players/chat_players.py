@@ -6,10 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opponents.champion.shipped import CHAMPION
 from opponents.population.member import Member, PopulationError, release_checksum
 from opponents.population.population import Population
-from opponents.settings import REMOTE_PREFIX, ChatPlayerSettings, OpponentsSettings, unknown_chat_player
+from opponents.population.saved_players import saved_player
+from opponents.settings import (
+    PLAYER_PREFIX,
+    REMOTE_PREFIX,
+    ChatPlayerSettings,
+    OpponentsSettings,
+    saved_members,
+    unknown_chat_player,
+)
 from services.environments.language import Language
 from services.environments.registry import DEFAULT_WORLD, load_world
 from services.inference.chat_endpoint.settings import EndpointError, read_api_key
@@ -79,12 +86,15 @@ class ChatPlayers:
 
 
 def add_members(population: Population, settings: OpponentsSettings) -> None:
-    """Add the configured bots and chat players; a champion among the members is left to the caller.
+    """Add the configured bots, chat players and saved policies; of a run, its newest checkpoint is the player.
 
-    Raises EndpointError if a chat player has no table, or as ``add``.
+    Raises EndpointError if a chat player has no table, PopulationError if a saved policy is not there, CheckpointError
+    if its folder has no weights, or as ``add``.
     """
+    saved = saved_members(settings)
     for member, weight in settings.members.items():
-        if member == CHAMPION:
+        if (player := member.removeprefix(PLAYER_PREFIX)) in saved:
+            population.add_saved_player(player, saved_player(player, saved[player]), weight=weight)
             continue
         if not member.startswith(REMOTE_PREFIX):
             population.add_bot(member, weight=weight)

@@ -6,15 +6,13 @@ import dataclasses
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from grpo_core.checkpoints.atomic_write import flush_to_disk, writing
 from grpo_core.checkpoints.folders import MANIFEST, TRAINER_STATE, checkpoint_versions, latest_checkpoint, read_manifest
 from grpo_core.errors import CheckpointError, one_line
 from grpo_core.files import read_json, read_text
-from opponents.champion.shipped import CHAMPION, shipped_champion
 from opponents.population.member import Member, PopulationError
 from opponents.population.population import Population
 from opponents.population.weights import form_of
@@ -33,7 +31,7 @@ class Source:
     member: tuple[Path, Member] | None  # a population file and one of its members; None: the model itself
     name: str  # proposed, without ``policy/``
     version: int  # the update count of its learner; 0: unknown, or before the first update
-    source: str  # run id, the folder, or ``champion``
+    source: str  # run id, or the folder
     parent: str | None = None
     config_digest: str | None = None
     country: str | None = None  # the only role that the member plays in its own population
@@ -55,14 +53,6 @@ def find_source(folder: Path, member_id: str | None = None) -> Source:
         raise PopulationError(f"{folder} is no run with a checkpoint, and no model's folder either (no config.json)")
     whole = folder.resolve()
     return Source(model=folder, member=None, name=_plain_name(whole.name), version=0, source=str(whole))
-
-
-def champion_source(member_id: str | None = None) -> Source:
-    """The shipped champion. Raises PopulationError if a member of it is asked for, ChampionError if it is damaged."""
-    if member_id is not None:
-        raise PopulationError(f"{CHAMPION} is one policy and has no members; leave --member out")
-    champion = shipped_champion()
-    return Source(model=champion.folder, member=None, name=CHAMPION, version=champion.version, source=CHAMPION)
 
 
 def checkpoint_source(checkpoint: Path) -> Source:
@@ -122,29 +112,6 @@ def import_policy(
     Raises PopulationError if the id is taken, or a member has the same weights already, StorageError if a file cannot
     be written; no file is left behind.
     """
-    joining = incoming_policy(
-        population, source, data, member_id=member_id, weight=weight, country=country, pinned=pinned
-    )
-    with joining as join, population.transaction():
-        return join(population.join_update)
-
-
-@contextmanager
-def incoming_policy(
-    population: Population,
-    source: Source,
-    data: bytes,
-    *,
-    member_id: str,
-    weight: float = 1.0,
-    country: str | None = None,
-    pinned: bool = False,
-) -> Iterator[Callable[[int], Member]]:
-    """Copy weights beside a population's file; inside the block a transaction can add them as a member.
-
-    The function that the block gets does that, with the first update that may draw the member. Without that call no
-    file is left behind. Raises as ``import_policy``.
-    """
     target = population.path.parent / FOLDER / f"{member_id.removeprefix('policy/')}.safetensors"
     checksum = hashlib.sha256(data).hexdigest()
     _check_new(population, member_id, checksum, country)
@@ -169,15 +136,12 @@ def incoming_policy(
                 source=source.source,
                 pinned=pinned,
             )
-
-            def join(first_update: int) -> Member:
+            with population.transaction():
                 _check_new(population, member_id, checksum, country)
-                joined = population.add(dataclasses.replace(member, created_at_update=first_update))
+                joined = population.add(dataclasses.replace(member, created_at_update=population.join_update))
                 incoming.replace(target)
                 flush_to_disk(target, target.parent)
-                return joined
-
-            yield join
+            return joined
         finally:
             incoming.unlink(missing_ok=True)
 

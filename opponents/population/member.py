@@ -14,13 +14,13 @@ from grpo_core.errors import EntenteError, one_line
 from grpo_core.files import path_inside
 from opponents.settings import LARGEST_WEIGHT
 
-Kind = Literal["bot", "policy", "remote"]
+Kind = Literal["bot", "policy", "remote", "player"]
 Form = Literal["full", "adapter"]
 
 LARGEST_VERSION = 10**9  # updates; a run makes some hundreds
 LONGEST_TEXT = 500  # characters of an origin
 _ROLE = re.compile(r"[A-Za-z0-9_-]{1,60}")
-_ID = re.compile(r"(bot|policy|remote)/[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_ID = re.compile(r"(bot|policy|remote|player)/[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 class PopulationError(EntenteError):
@@ -31,11 +31,11 @@ class PopulationError(EntenteError):
 class Member:
     """A player that can be drawn. What it plays never changes: new weights are a new member."""
 
-    id: str  # "bot/dumbbot", "policy/v20", "remote/gpt"
+    id: str  # "bot/dumbbot", "policy/v20", "remote/gpt", "player/victim"
     kind: Kind
-    name: str  # the bot's or chat player's name, or the path of the weights file relative to the population file
-    version: int  # of policies, the update count of the learner that made it; else 0
-    checksum: str  # SHA-256 of the weights file; of others, of the name (or settings) and this package's version
+    name: str  # the bot's, chat or saved player's name, or the path of the weights file relative to the population file
+    version: int  # of policies and saved players, the update count of the learner that made it; else 0
+    checksum: str  # SHA-256 of the weights; of others, of the name (or settings) and this package's version
     parent: str | None  # id of the member it was trained from; if imported: its id in the other population
     created_at_update: int  # the first update of this run whose line-ups may draw it
     weight: float  # how often it is drawn, relative to the other active members; >= 0
@@ -43,7 +43,8 @@ class Member:
     form: Form | None = None  # of a policy: full weights or an adapter; None: not a policy, or recorded by schema 1
     country: str | None = None  # a specialist plays only this role; None: any
     config_digest: str | None = None  # of the configuration its policy was trained with; None: unknown
-    source: str | None = None  # run id or folder a user added it from, or "checkpoints/20"; None: not added by a user
+    # Run id or folder a user added it from, or "checkpoints/20"; a saved player's folder. None: not added by a user.
+    source: str | None = None
     pinned: bool = False  # only a user retires it; as a snapshot it stays drawable however many newer ones there are
 
     @property

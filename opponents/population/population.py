@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from grpo_core.checkpoints.atomic_write import flush_to_disk, writing
 from opponents.population.member import Member, PopulationError, check_member, package_version, release_checksum
+from opponents.population.saved_players import SavedPlayer, check_saved_player
 from opponents.population.storage import StoredMembers
 from opponents.population.weights import check_checksum, checksum_of, form_of
 
@@ -46,6 +47,23 @@ class Population(StoredMembers):
     ) -> Member:
         """Add a chat player, with its ``ChatPlayerSettings.identity``, as ``remote/<name>``; raises as ``add``."""
         return self.add(_without_weights("remote", name, identity, weight, created_at_update, country))
+
+    def add_saved_player(
+        self,
+        name: str,
+        player: SavedPlayer,
+        *,
+        weight: float = 1.0,
+        created_at_update: int = 0,
+        country: str | None = None,
+    ) -> Member:
+        """Add a policy that stays in its folder, as ``player/<name>``; raises as ``add``.
+
+        Whoever opens it compares the weights there with the checksum that joined.
+        """
+        member = _without_weights("player", name, "", weight, created_at_update, country)
+        version, checksum = player.version, player.checksum
+        return self.add(dataclasses.replace(member, version=version, checksum=checksum, source=player.source))
 
     def add_snapshot(
         self,
@@ -125,8 +143,13 @@ class Population(StoredMembers):
         return self.path.parent / member.name
 
     def verify(self, member: Member) -> None:
-        """Raise PopulationError if a policy's weights (for bots, the package version) have changed since it joined."""
-        if member.kind != "bot":
+        """Raise PopulationError if a policy's weights (for bots, the package version) have changed since it joined.
+
+        CheckpointError if a saved player's folder has none.
+        """
+        if member.kind == "player":
+            check_saved_player(member)
+        elif member.kind != "bot":
             path = self.weights_path(member)
             check_checksum(member, checksum_of(member.id, path), str(path))
         elif release_checksum(member.name) != member.checksum:
@@ -137,7 +160,7 @@ class Population(StoredMembers):
 
 
 def _without_weights(
-    kind: Literal["bot", "remote"], name: str, identity: str, weight: float, update: int, country: str | None
+    kind: Literal["bot", "remote", "player"], name: str, identity: str, weight: float, update: int, country: str | None
 ) -> Member:
     return Member(
         id=f"{kind}/{name}",

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.evaluation.players.opening import SavedSpecialists, language_policy
+from cluster.evaluation.players.opening import SavedSpecialists, language_policy, open_policy
 from grpo_core.checkpoints.folders import checkpoint_versions
 from opponents.players.chat_players import ChatPlayers
 from opponents.population.member import Member
 from opponents.population.population import Population
+from opponents.population.saved_players import check_saved_player
 from opponents.settings import REMOTE_PREFIX
 from services.environments.environment import World
 from services.environments.playing import Policy
@@ -72,6 +73,9 @@ class RatingPlayers:
                 self.by_id[player] = self._world.make_bot(name)
             elif kind == "remote":
                 self.by_id[player] = self._remotes.member(member) if member else self._remotes.policy(name)
+            elif kind == "player" and member is not None:
+                source = await asyncio.to_thread(check_saved_player, member)
+                self.by_id[player] = open_policy(source, self._remotes, world=self._world, evaluation=True)
             else:
                 policies.append((player, member))
         if policies:

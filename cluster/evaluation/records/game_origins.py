@@ -15,7 +15,7 @@ from grpo_core.types import PolicyVersion
 from opponents.champion.shipped import CHAMPION, as_folder, shipped_champion
 from opponents.players.chat_players import ChatPlayers
 from opponents.population.member import package_version, release_checksum
-from opponents.settings import REMOTE_PREFIX
+from opponents.settings import PLAYER_PREFIX, REMOTE_PREFIX
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game_origin import GameOrigin
 from services.environments.playing import Policy
@@ -47,6 +47,8 @@ def describe_member(member_id: str, decoding: str, temperature: float) -> SeatPl
         return describe_bot(name)
     if kind == "remote":
         return SeatPlayer(f"{REMOTE_PREFIX}{name}", "remote")
+    if kind == "player":  # its sampling is its own, and the population has its version and checksum
+        return SeatPlayer(f"{PLAYER_PREFIX}{name}", "checkpoint")
     return SeatPlayer(member_id, "checkpoint", decoding=decoding, temperature=temperature)
 
 

@@ -15,10 +15,14 @@ from services.environments.diplomacy.game_origin import ORIGIN_KEY
 from services.environments.evaluation import EvaluationGame
 from services.weights.payload import make_payload
 
+WITH_NOTES = ("policy.notes=true", "policy.context_length=768", "inference.max_completion_length=448")
+
 
 def test_the_champion_fills_the_other_seats_and_is_told_by_its_weights(tmp_path: Path) -> None:
     champion = shipped_champion()
-    config = load_config("smoke", ["policy.path=champion", "run.name=demo", 'evaluation.against=["champion"]'])
+    config = load_config(
+        "smoke", ["policy.path=champion", *WITH_NOTES, "run.name=demo", 'evaluation.against=["champion"]']
+    )
     payload = make_payload(3, weights_payload(load_model(champion.folder)[0]))
     files = {name: tmp_path / f"{name}.json" for name in ("champion", "hold")}
     specs = [EvaluationGame("ITALY", name, 0, "", 0, save_to=str(file)) for name, file in files.items()]

@@ -12,8 +12,7 @@ from safetensors.numpy import save_file
 
 from cluster.configs.loader import load_config
 from cluster.driver import training
-from cluster.driver.first_members import open_population
-from cluster.driver.training import change_population
+from cluster.driver.training import change_population, open_population
 from cluster.runs.folder import RunFolder
 from opponents.league.league import League
 from opponents.matchmaking.matchmaker import Matchmaker
