@@ -16,6 +16,7 @@ from cluster.errors import RunError
 from cluster.evaluation.evaluate import Request, diplomacy_request, evaluate, evaluation_rows
 from cluster.evaluation.tables.on_ray import on_ray
 from cluster.evaluation.tables.places import Open, in_processes
+from grpo_core.checkpoints.folders import weights_checksum
 from grpo_core.checkpoints.store import save_checkpoint
 from grpo_core.learner import Learner
 from grpo_core.models.pretrained import save_model, weights_payload
@@ -77,11 +78,12 @@ def test_a_policy_plays_alike_in_processes_and_on_ray(run: Path) -> None:
 
 
 def test_a_member_of_a_population_is_a_player(run: Path) -> None:
-    [id_of_policy] = [
-        member.id for member in Population.load(run / "population.json").members if member.kind == "policy"
-    ]
-    member, newest = (figures(REQUEST, name, in_processes(1)) for name in (f"{run}:{id_of_policy}", str(run)))
+    [policy] = [member for member in Population.load(run / "population.json").members if member.kind == "policy"]
+    member, newest = (figures(REQUEST, name, in_processes(1)) for name in (f"{run}:{policy.id}", str(run)))
     assert (member.pop("version"), newest.pop("version")) == (1, 0)
+    # The same tensors, in two files.
+    checksums = (member.pop("checksum"), newest.pop("checksum"))
+    assert checksums == (policy.checksum, weights_checksum(run / "checkpoints" / "0"))
     assert member == newest
     assert figures(REQUEST, f"{run}:bot/greedy", in_processes(1)) == figures(REQUEST, "greedy", in_processes(1))
     with pytest.raises(RunError, match="has no member 'bot/none'; there are bot/greedy, policy/v1"):

@@ -81,6 +81,15 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Run("entente report runs/demo", writes="runs/demo/report.html"),
     Elsewhere("entente play --web", "tests/system/play_server/test_page.py"),
     Elsewhere("entente play --web --seat FRANCE=person --default runs/demo", "tests/system/play_server/test_page.py"),
+    Elsewhere(
+        "entente play --web --seat FRANCE=person --default champion",
+        "tests/unit/cluster/evaluation/players/test_champion.py",
+    ),
+    Run(
+        "entente evaluate champion --against dumbbot",
+        "--games-per-country 1 --until 1901",
+        "champion against six dumbbot",
+    ),
     Run(
         "entente play --seat FRANCE=runs/demo --default dumbbot --until 1908 --out game.json --html game.html",
         "--until 1902",
