@@ -68,17 +68,13 @@ async def play_game(
     learners: Collection[str] = (),
     reward_weights: Mapping[str, float] | None = None,
     discount: float = 1.0,
-    shared_seed: int | None = None,
 ) -> GameRecord:
     """Play ``game`` from where it is to its end; in every step, all seats with a decision act concurrently.
 
     The turns of ``learners`` are recorded, with rewards weighted by ``reward_weights`` and discounted per step
-    within a turn that lasts several (``discount`` is that of the returns-to-go). ``shared_seed`` takes the place of
-    ``seed`` in all other seats: games that share it meet the same players' luck, as long as they see the same. Raises
-    ValueError if a seat that has to act has no policy in ``seats``.
+    within a turn that lasts several (``discount`` is that of the returns-to-go). Raises ValueError if a seat that has
+    to act has no policy in ``seats``.
     """
-    seeds = dict.fromkeys(learners, seed) if shared_seed is not None else {}
-    others = seed if shared_seed is None else shared_seed
     weights = reward_weights or {}
     records = {seat: SeatRecord(start_facts=game.start_facts(seat)) for seat in learners}
     defects = steps = 0
@@ -87,7 +83,7 @@ async def play_game(
         missing = [seat for seat in acting if seat not in seats]
         if missing:
             raise ValueError(f"no policy for {', '.join(missing)}; seat everyone who has to act")
-        decisions = await _decide(game, seats, {seat: seeds.get(seat, others) for seat in acting}, steps)
+        decisions = await _decide(game, seats, acting, seed, steps)
         for seat, decision in decisions.items():
             turn = decision.turn
             if decision.defects:
@@ -108,20 +104,20 @@ async def play_game(
 
 
 async def _decide(
-    game: Game, seats: Mapping[str, Policy], seeds: Mapping[str, int], steps: int
+    game: Game, seats: Mapping[str, Policy], acting: Sequence[str], seed: int, steps: int
 ) -> dict[str, Decision]:
-    """The decisions of a step, in the order of ``seeds``; all are asked at once, but bots, which never wait."""
+    """The decisions of a step, in the order of ``acting``; all are asked at once, but bots, which never wait."""
 
     def ask(seat: str) -> Awaitable[Decision]:
-        return seats[seat].act(game.view(seat), seat, derive_seed(seeds[seat], "decision", steps, seat))
+        return seats[seat].act(game.view(seat), seat, derive_seed(seed, "decision", steps, seat))
 
-    found = {seat: await ask(seat) for seat in seeds if isinstance(seats[seat], Bot)}
-    asked = [seat for seat in seeds if seat not in found]
+    found = {seat: await ask(seat) for seat in acting if isinstance(seats[seat], Bot)}
+    asked = [seat for seat in acting if seat not in found]
     if len(asked) == 1:
         found[asked[0]] = await ask(asked[0])
     elif asked:
         found.update(zip(asked, await asyncio.gather(*map(ask, asked)), strict=True))
-    return {seat: found[seat] for seat in seeds}
+    return {seat: found[seat] for seat in acting}
 
 
 def make_episode(world: World, block: LineupBlock, member: int, role: str, record: GameRecord) -> Episode:

@@ -35,7 +35,6 @@ from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
-from opponents.players.played_on import PlayedOn
 from opponents.population.member import Member, package_version
 from opponents.population.redis_mirror import PopulationMirror, frozen_weights
 from opponents.population.saved_players import check_saved_player
@@ -197,10 +196,6 @@ class RolloutWorker:
         async with self._table_seats:
             seed = block.game_seed(member)
             game = world.new_game(block.start, role, seed, game_id=f"{block.block_id}-{member}")
-            playout = world.playout(block.start)
-            if playout is not None:
-                bot = world.make_bot(playout.bots[block.shared_seed % len(playout.bots)])
-                seats = {**seats, role: PlayedOn(seats[role], playout.decisions, bot)}
             recorder = self._recorder(block)
             if recorder is not None:
                 players = self._described(block)
@@ -212,7 +207,6 @@ class RolloutWorker:
                 learners=(role,),
                 reward_weights=world.reward_weights,
                 discount=learner.discount if learner.returns == "per_phase" else 1.0,
-                shared_seed=None if playout is None else block.shared_seed,
             )
             if recorder is not None:
                 saved = world.saved_game(game, players, seed, commit(), package_version())

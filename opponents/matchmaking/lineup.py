@@ -40,11 +40,6 @@ class LineupBlock:
         return derive_seed(self.seed, "game", member)
 
     @property
-    def shared_seed(self) -> int:
-        """A seed that all games of the block have in common, in [0, 2**63)."""
-        return derive_seed(self.seed, "shared")
-
-    @property
     def players(self) -> dict[str, str]:
         """The player of each seat, "learner" on its own, in the order of the world's roles."""
         seats = list(self.opponents)

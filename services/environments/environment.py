@@ -19,7 +19,7 @@ from grpo_core.seeds import derive_seed
 from grpo_core.types import Measure, RoleMeasures
 from services.environments.evaluation import EvaluationGame, EvaluationResult, stratified_row
 from services.environments.language import Language
-from services.environments.playing import Bot, Game, Parts, Playout, View
+from services.environments.playing import Bot, Game, Parts, View
 from services.environments.seat_player import SeatPlayer
 from services.environments.settings import EvaluationSettings, GamesPerRole, ImitationSettings, NoSettings
 from services.environments.starts import SeededStarts, StartSchedule
@@ -114,10 +114,6 @@ class World(ABC):
     def draw_start(self, role: str, seed: int) -> str:  # noqa: ARG002
         """Where a block's games start, as a short text for ``new_game``; by default all games start alike."""
         return ""
-
-    def playout(self, start: str) -> Playout | None:  # noqa: ARG002
-        """How a game from such a start is played on for the learner; None: it plays all of it."""
-        return None
 
     def starts(self) -> StartSchedule:
         """A new schedule of starts; by default the one of ``draw_start``."""

@@ -87,14 +87,6 @@ class Bot(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Playout:
-    """How a game goes on once the learner has decided: it makes ``decisions``, then one of ``bots`` has its seat."""
-
-    decisions: int  # at least 1
-    bots: tuple[str, ...]  # names of the world's bots, at least one
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """What a step of a game brought."""
 

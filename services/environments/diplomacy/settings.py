@@ -63,19 +63,6 @@ class GameSettings(Settings):
         description="Years that such a game is played on, the one it begins in included; unset: to the end of whole "
         "games",
     )
-    playout_decisions: int = Field(
-        0,
-        ge=0,
-        le=1000,
-        description="Decisions that the policy makes in such a game before a bot plays on for it (a playout), so that "
-        "a group compares order sheets for one position; the games of a block then differ in what the policy samples "
-        "alone. 0: the policy plays all of it",
-    )
-    playout_bots: Texts = Field(
-        ("dumbbot", "greedy"),
-        examples=[["greedy"]],
-        description="Bots that play on for it, one of them drawn for each block",
-    )
 
 
 class DiplomacyEvaluation(EvaluationSettings):

@@ -19,7 +19,7 @@ from services.environments.diplomacy.settings import DiplomacyEvaluation, Diplom
 from services.environments.diplomacy.text.language import DiplomacyLanguage
 from services.environments.environment import Demonstration, RatingScale, World, check_bot
 from services.environments.evaluation import EvaluationGame
-from services.environments.playing import Bot, Game, Playout
+from services.environments.playing import Bot, Game
 from services.environments.seat_player import SeatPlayer
 
 if TYPE_CHECKING:
@@ -83,10 +83,6 @@ class Diplomacy(World):
             )
         if settings.saved_share > 0 and settings.saved_games is None:
             raise ValueError("saved_share: name a folder of saved games in game.saved_games, or set it to 0")
-        for name in settings.playout_bots if settings.playout_decisions else ():
-            check_bot("game.playout_bots", name, self.bots)
-        if settings.playout_decisions and not settings.playout_bots:
-            raise ValueError("playout_bots: name a bot that plays on, or set game.playout_decisions to 0")
         super().__init__(settings)
 
     @property
@@ -154,15 +150,6 @@ class Diplomacy(World):
                 game_id=name,
             )
         return DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self.settings.quiet_years)
-
-    def playout(self, start: str) -> Playout | None:
-        """With ``game.playout_decisions``, games from saved positions are played on by a bot."""
-        from services.environments.diplomacy.scenarios.saved_positions import PREFIX
-
-        game = self.settings
-        if not game.playout_decisions or not start.startswith(PREFIX):
-            return None
-        return Playout(game.playout_decisions, game.playout_bots)
 
     @property
     def rating_scale(self) -> RatingScale:
