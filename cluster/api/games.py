@@ -112,6 +112,7 @@ def play(
     seed: int = 7,
     config: Source | None = None,
     decisions: bool = False,
+    draw_votes: bool = False,
 ) -> Game:
     """Play one game to the end of ``until_year`` (1901 to 1999); the same seed (0 to 2^53) plays the same game.
 
@@ -122,7 +123,9 @@ def play(
     open ``Player``, or an object of your own with ``async def act(position, power, seed)`` that returns a ``Decision``.
 
     ``decisions`` records what players given by a checkpoint, run or ``remote:NAME`` read, each legal order's
-    probability and what they chose, for ``Game.html`` and ``Game.save``.
+    probability and what they chose, for ``Game.html`` and ``Game.save``. With ``draw_votes`` a game is also a draw of
+    all survivors when all powers with units vote for it with the same movement orders, as bots do after two years
+    without a change of centres, who alone has most after four.
 
     Raises RunError for an unknown power, player or argument, CheckpointError for a folder that is not a usable
     checkpoint, EndpointError for an unknown remote player or one that does not answer.
@@ -132,7 +135,7 @@ def play(
     seed = check_whole("seed", seed, 0, LARGEST_SEED)
     seated = check_seats(seats)
     from cluster.evaluation.play import play_out
-    from cluster.evaluation.players.opening import chat_players, name_of
+    from cluster.evaluation.players.opening import chat_players, name_of, voting_world
     from services.environments.diplomacy.position import POWERS
 
     players = {power: _named_or_open(seated.get(power, default)) for power in POWERS}
@@ -142,7 +145,9 @@ def play(
 
         recorder = DecisionRecorder()
     game_id = f"{seed}-{until}"
-    game, record = play_out(players, ending, seed, chat_players(config), game_id=game_id, decisions=recorder)
+    world = voting_world() if draw_votes else None
+    remotes = chat_players(config, world)
+    game, record = play_out(players, ending, seed, remotes, game_id=game_id, decisions=recorder, world=world)
     names = {power: name_of(player) for power, player in players.items()}
     return Game(game, record, names, None if recorder is None else recorder.recorded(game_id))
 

@@ -49,6 +49,14 @@ def play(
         str, typer.Option(metavar="YEAR|end", help=f"Last year, which is played to its end; {_END_HELP}")
     ] = "1910",
     seed: Annotated[int, seed_option("The same seed plays the same game.")] = 7,
+    draw_votes: Annotated[
+        bool,
+        typer.Option(
+            "--draw-votes",
+            help="Players vote with their movement orders whether to end the game as a draw of all survivors; bots do "
+            "after two years without a change of centres, who alone has most after four.",
+        ),
+    ] = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -114,12 +122,12 @@ def play(
     and loaded on the page; a game begins at once if a seat is a person's.
     """
     from cluster.errors import RunError
-    from cluster.evaluation.players.opening import chat_players, check_player, parse_seats
+    from cluster.evaluation.players.opening import chat_players, check_player, parse_seats, voting_world
 
     ending = check_ending("--until", until)
     if web:
-        if out is not None or html is not None or show_prompts or decisions is not None:
-            raise RunError("--out, --html, --show-prompts and --decisions are of games without --web")
+        if out is not None or html is not None or show_prompts or draw_votes or decisions is not None:
+            raise RunError("--out, --html, --show-prompts, --draw-votes and --decisions are of games without --web")
         from cluster.play_server.command import play_in_browser
 
         play_in_browser(
@@ -146,7 +154,8 @@ def play(
     seats = parse_seats(seat or [], default or "random")
     if "person" in seats.values():
         raise RunError("a person plays in the browser: add --web, and leave --out away")
-    remotes = chat_players(config)
+    world = voting_world() if draw_votes else None
+    remotes = chat_players(config, world)
     for name in dict.fromkeys(seats.values()):
         check_player(name, remotes)
     from cluster.evaluation.play import play as play_one  # the engine is slow to import; wrong names need none
@@ -167,7 +176,7 @@ def play(
         recorder = DecisionRecorder()
     try:
         with live_board(seats, Console()) as show:
-            outcome = play_one(seats, ending, seed, out, remotes, prompts, recorder, show)
+            outcome = play_one(seats, ending, seed, out, remotes, prompts, recorder, show, world=world)
     finally:  # print the cost of calls after a failure too
         _print_lines(remotes.report())
     typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")

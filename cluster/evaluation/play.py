@@ -17,6 +17,7 @@ from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.scoring.shares import Outcome
+from services.environments.diplomacy.world import Diplomacy
 from services.environments.playing import Policy
 from services.reports.game_viewer.decisions import decisions_path, write_decisions
 
@@ -30,6 +31,8 @@ def play(
     prompts: PromptReport | None = None,
     decisions: DecisionRecorder | None = None,
     show: Callable[[DiplomacyGame], None] | None = None,
+    *,
+    world: Diplomacy | None = None,
 ) -> Outcome:
     """Play one game as ``play_out`` does and save it to ``out`` (JSON), with the record of who played.
 
@@ -37,7 +40,9 @@ def play(
 
     Raises StorageError too, if it cannot be saved.
     """
-    game, _ = play_out(seats, ending, seed, remotes, game_id=out.stem, prompts=prompts, decisions=decisions, show=show)
+    game, _ = play_out(
+        seats, ending, seed, remotes, game_id=out.stem, prompts=prompts, decisions=decisions, show=show, world=world
+    )
     game.save(out)
     save_decisions(out, decisions)
     return game.outcome()
@@ -62,24 +67,28 @@ def play_out(
     prompts: PromptReport | None = None,
     decisions: DecisionRecorder | None = None,
     show: Callable[[DiplomacyGame], None] | None = None,
+    *,
+    world: Diplomacy | None = None,
 ) -> tuple[DiplomacyGame, GameRecord]:
     """Play one game to its ending; the same seed plays the same game.
 
     ``seats`` has each power's player: an open one, or the name of a bot, checkpoint or run folder, or remote:NAME of
     ``remotes``, which are closed when the game is over. ``prompts`` collects what the named ones read, and
     ``decisions`` what they might have written and chose. ``show`` is called before the first phase and after each.
+    ``world`` is what players and ``remotes`` are of, and says whether they vote on draws; None: they do not.
 
     Raises RunError for an unknown player, EndpointError for an unknown remote player or one that does not answer.
     """
     names = sorted({each for each in seats.values() if isinstance(each, str)})
     chosen = {name: newest(name) for name in names}
-    players = {name: open_policy(chosen[name], remotes) for name in names}
+    players = {name: open_policy(chosen[name], remotes, world=world) for name in names}
     described = {name: describe_player(chosen[name], remotes) for name in names}
     if decisions is not None:
         players = {name: decisions.watched(described[name].player, player) for name, player in players.items()}
     if prompts is not None:
         players = {name: prompts.watched(name, player) for name, player in players.items()}
     game = _ShownGame(show or (lambda _: None), ending, game_id)
+    game.draw_votes = world is not None and world.settings.draw_votes
     game.origin = game_origin(
         {power: described[each] if isinstance(each, str) else describe_open(each) for power, each in seats.items()},
         seed=seed,

@@ -54,7 +54,6 @@ class TokenizedLanguage:
         Raises CheckpointError if the tokenizer cannot write answers, or has no usable chat template where one is
         wanted.
         """
-        self.language = language
         self._tokenizer = tokenizer
         if tokenizer.eos_token_id is None:
             raise CheckpointError("the tokenizer has no end-of-sequence token; answers end with it")
@@ -62,6 +61,10 @@ class TokenizedLanguage:
         fast = word_encoder(tokenizer)
         self._encode = fast or (lambda text: tuple(tokenizer.encode(text)))
         self._encode_bare = fast or (lambda text: tuple(tokenizer.encode(text, add_special_tokens=False)))
+        optional = " ".join(language.optional_words())
+        if optional and tokenizer.unk_token_id in self._encode_bare(optional):
+            language = language.without_optional_words()
+        self.language = language
         try:
             written = self._encode_bare(f"{language.example}\n")
         except Exception as error:  # tokenizers raises nothing more specific, e.g. for words without an unknown token

@@ -75,7 +75,7 @@ class World(ABC):
     imitation_settings: ClassVar[type[ImitationSettings]] = ImitationSettings
     # Defaults of this world for sections that all worlds share: section -> key -> value, as in a config file.
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    language: ClassVar[Language]
+    language: Language
 
     def __init__(self, settings: Any) -> None:
         """Take the checked ``[game]`` section. Raises ValueError for values that do not fit together."""

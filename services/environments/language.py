@@ -40,6 +40,14 @@ class Language(ABC):
     def words(self) -> Sequence[str]:
         """All words of prompts and answers, for a small policy's tokenizer."""
 
+    def optional_words(self) -> Sequence[str]:
+        """Those of ``words`` that a policy may lack: it then reads and writes ``without_optional_words``."""
+        return ()
+
+    def without_optional_words(self) -> Language:
+        """The language without ``optional_words`` and what they are for."""
+        return self
+
     @abstractmethod
     def prompt(self, view: View, seat: str) -> str:
         """The view in compact notation, for a policy that learns from nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from grpo_core.types import KeyValue, Turn
 
@@ -75,7 +75,7 @@ class SamplingPolicy(Policy, Protocol):
 class Bot(ABC):
     """A scripted player: the same view, seat and seed give the same actions."""
 
-    is_slow: ClassVar[bool] = False  # whether a decision may take a second
+    is_slow: bool = False  # whether a decision may take a second
 
     @abstractmethod
     def actions(self, view: View, seat: str, seed: int) -> tuple[str, ...]:

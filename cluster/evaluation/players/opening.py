@@ -29,6 +29,7 @@ SHARED = "+"  # between the names of players that share seats
 if TYPE_CHECKING:
     from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
     from opponents.prompts.policy_prompt import PromptView
+    from services.environments.diplomacy.world import Diplomacy
     from services.inference.engine import Engine
     from services.settings import InferenceSettings
 
@@ -259,9 +260,21 @@ class SavedSpecialists:
         return await (await self.specialist(seat)).act(view, seat, seed)
 
 
-def chat_players(config: Source | None) -> ChatPlayers:
-    """Make the remote players of a config, given as for ``load_config``; none without a config."""
-    return ChatPlayers({} if config is None else load_config(config).opponents.remotes)
+def chat_players(config: Source | None, world: World | None = None) -> ChatPlayers:
+    """Make the remote players of a config, given as for ``load_config``; none without a config.
+
+    They play ``world``; None: the default one.
+    """
+    remotes = {} if config is None else load_config(config).opponents.remotes
+    return ChatPlayers(remotes, None if world is None else world.language)
+
+
+def voting_world() -> Diplomacy:
+    """Diplomacy whose players vote on draws."""
+    from services.environments.diplomacy.settings import GameSettings
+    from services.environments.diplomacy.world import Diplomacy
+
+    return Diplomacy(GameSettings(draw_votes=True))
 
 
 def parse_seats(seats: list[str], default: str) -> dict[str, str]:

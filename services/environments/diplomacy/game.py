@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from grpo_core.errors import one_line
 from grpo_core.types import KeyValue
 from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
-from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, PastPhase, Position, segment
+from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, DrawVote, PastPhase, Position, segment
+from services.environments.diplomacy.rules.draw_votes import split_votes
 from services.environments.diplomacy.rules.engine_position import read_position
 from services.environments.diplomacy.rules.fast_engine import FastGame
 from services.environments.diplomacy.rules.orders import check
@@ -35,8 +37,13 @@ NO_SCENARIO = "none"
 class DiplomacyGame(Game):
     """A game that ends after ``until_year`` (adjustments included), at a solo or at a draw.
 
-    With ``quiet_years`` it is a draw of all survivors once no centre has changed hands in so many years.
+    With ``quiet_years`` it is a draw of all survivors once no centre has changed hands in so many years. With
+    ``draw_votes``, which is set before the first phase, it is one as well when all powers that have movement orders to
+    give vote for it in the same phase, which then is not adjudicated.
     """
+
+    draw_votes = False
+    agreed = False  # whether such a vote ended it
 
     def __init__(
         self,
@@ -54,6 +61,8 @@ class DiplomacyGame(Game):
         self._orders: dict[str, tuple[str, ...]] = {}
         self._alliances = AllianceLog()
         self._unobserved: list[tuple[Position, Mapping[str, tuple[str, ...]]]] = []  # phases for it; only facts need it
+        self._for_draw: set[str] = set()  # powers that vote for one in this phase
+        self._wanted: tuple[str, ...] = ()  # those that did in the latest movement phase
         self._defective = 0  # orders of all powers that were not legal
         self._changed = self._year() - 1  # the last year in which a centre changed hands, as far as is known
 
@@ -62,7 +71,10 @@ class DiplomacyGame(Game):
         """The current phase as plain data, computed once per phase; without legal orders when the game is done."""
         if self._position is None:
             past = self._past if self._past is not None else _past_phases(self._engine)
-            self._position = read_position(self._engine, self._phase(), self.is_done, past)
+            found = read_position(self._engine, self._phase(), self.is_done, past)
+            if self.draw_votes and found.kind == "M" and found.to_move:
+                found = replace(found, draw_vote=DrawVote(self._wanted, found.year - 1 - self._changed))
+            self._position = found
         return self._position
 
     @property
@@ -133,7 +145,13 @@ class DiplomacyGame(Game):
         return Result(outcomes, {power: final_parts(outcome, power) for power in POWERS}, standing)
 
     def set_orders(self, power: str, orders: Sequence[str]) -> tuple[Defect, ...]:
-        """Replace ``power``'s orders by the legal canonical ones among these; returns the others' defects."""
+        """Replace ``power``'s orders by the legal canonical ones among these; returns the others' defects.
+
+        Where players vote on draws, its vote is replaced as well; who does not vote wants to play on.
+        """
+        if self.position.draw_vote is not None:
+            orders, wanted = split_votes(orders)
+            (self._for_draw.add if wanted else self._for_draw.discard)(power)
         checked = check(orders, self.position, power)
         self._engine.write_orders(power, checked.actions, self.position)
         self._orders[power] = checked.actions
@@ -145,13 +163,23 @@ class DiplomacyGame(Game):
         return self._orders
 
     def process(self) -> None:
-        """Adjudicate and advance to the next phase with decisions. Raises ``RuntimeError`` when done."""
+        """Adjudicate and advance to the next phase with decisions, or end by a vote for a draw.
+
+        Raises ``RuntimeError`` when done.
+        """
         if self.is_done:
             raise RuntimeError("this game is over; nothing is left to process")
-        year, owners = self._year(), self._owners()
-        self._engine.process()
-        if self._owners() != owners:
-            self._changed = year
+        if self.position.draw_vote is not None:
+            self._wanted = tuple(power for power in POWERS if power in self._for_draw)
+            self._for_draw.clear()
+            self.agreed = self._wanted == self.position.to_move
+        if self.agreed:
+            self._engine.draw([power for power, count in self.centers().items() if count])
+        else:
+            year, owners = self._year(), self._owners()
+            self._engine.process()
+            if self._owners() != owners:
+                self._changed = year
         self._position = self._past = None
         self._orders = {}
 
@@ -232,7 +260,7 @@ class DiplomacyGame(Game):
 
     def _owners(self) -> tuple[frozenset[str], ...] | None:
         """The centres of each power; None where nothing depends on them."""
-        if self.quiet_years is None:
+        if self.quiet_years is None and not self.draw_votes:
             return None
         return tuple(frozenset(self._engine.powers[name].centers) for name in POWERS)
 

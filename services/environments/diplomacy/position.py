@@ -22,6 +22,14 @@ class PastPhase:
 
 
 @dataclass(frozen=True, slots=True)
+class DrawVote:
+    """What players know who vote on a draw in a movement phase."""
+
+    wanted: tuple[str, ...]  # the powers that voted for one in the movement phase before
+    quiet_years: int  # the years before this one in which no centre has changed hands
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """The public facts of a phase. All collections are sorted, so that seeds reproduce games."""
 
@@ -37,6 +45,7 @@ class Position:
     past: tuple[PastPhase, ...] = field(default=(), compare=False)
     # What a power is asked to do here, told to language models; of scenarios alone.
     tasks: Mapping[str, str] = field(default_factory=dict, compare=False)
+    draw_vote: DrawVote | None = None  # None: a game, or a phase, without votes on a draw
     # Cached results that the players of this position share (such as DumbBot's map values), by their owner.
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False, hash=False)
 

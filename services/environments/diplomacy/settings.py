@@ -20,6 +20,12 @@ class GameSettings(Settings):
         "unset: only its last year ends it; games that begin in scenarios end at their horizon. until_year = 1935 and "
         "quiet_years = 5 are whole games",
     )
+    draw_votes: bool = Field(
+        False,
+        description="Players vote with the orders of each movement phase, a line DRAW or PLAY-ON: a game is a draw of "
+        "all survivors when all powers with units want it. Bots do after two years without a change of centres, who "
+        "alone has most after four. Policies whose tokenizer lacks the two words play on",
+    )
     reward: dict[str, float] = Field(
         default_factory=lambda: {"center_change": 1.0},
         examples=[{"center_change": 0.5, "dipnet": 0.5}],

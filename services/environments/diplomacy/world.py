@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from grpo_core.errors import one_line
 from grpo_core.seeds import derive_seed
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from services.environments.playing import Bot
 
 CENTERS = 34.0  # of the map
+_Game = TypeVar("_Game", bound="DiplomacyGame")
 
 
 def _bot(name: str) -> Bot:
@@ -84,6 +85,8 @@ class Diplomacy(World):
         if settings.saved_share > 0 and settings.saved_games is None:
             raise ValueError("saved_share: name a folder of saved games in game.saved_games, or set it to 0")
         super().__init__(settings)
+        if settings.draw_votes:
+            self.language = DiplomacyLanguage(draw_votes=True)
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -141,7 +144,7 @@ class Diplomacy(World):
             game, name = self.settings, game_id or None
             if not start.startswith(saved_positions.PREFIX):
                 return training.begin(start, game.scenarios, name)
-            return saved_positions.begin(
+            begun = saved_positions.begin(
                 start,
                 game.saved_games,
                 until_year=game.until_year,
@@ -149,7 +152,23 @@ class Diplomacy(World):
                 years=game.saved_years,
                 game_id=name,
             )
-        return DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self.settings.quiet_years)
+            return self._voting(begun)
+        return self._voting(
+            DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self.settings.quiet_years)
+        )
+
+    def _voting(self, game: _Game) -> _Game:
+        game.draw_votes = self.settings.draw_votes
+        return game
+
+    def make_bot(self, name: str) -> Bot:
+        """Make one of ``bots``; where players vote on draws, it does so too."""
+        bot = super().make_bot(name)
+        if not self.settings.draw_votes:
+            return bot
+        from services.environments.diplomacy.bots.draw_voter import DrawVoter
+
+        return DrawVoter(bot)
 
     @property
     def rating_scale(self) -> RatingScale:
@@ -300,7 +319,7 @@ class DatedDiplomacy(Diplomacy):
         """A game from the standard opening."""
         from services.environments.diplomacy.dated_game import DatedGame
 
-        return DatedGame(self.settings.until_year, game_id or None, self.settings.quiet_years)
+        return self._voting(DatedGame(self.settings.until_year, game_id or None, self.settings.quiet_years))
 
 
 class MeasuredDiplomacy(Diplomacy):
@@ -312,7 +331,7 @@ class MeasuredDiplomacy(Diplomacy):
         """A game from the standard opening."""
         from services.environments.diplomacy.measures.measured_game import MeasuredGame
 
-        return MeasuredGame(self.settings.until_year, game_id or None, self.settings.quiet_years)
+        return self._voting(MeasuredGame(self.settings.until_year, game_id or None, self.settings.quiet_years))
 
     @property
     def definitions(self) -> Mapping[str, str]:

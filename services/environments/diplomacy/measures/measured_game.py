@@ -40,7 +40,7 @@ class MeasuredGame(DatedGame):
         """Adjudicate, as ``DiplomacyGame`` does, and count what the units did."""
         position, orders = self.position, dict(self.orders)
         super().process()
-        if position.kind == "M":
+        if position.kind == "M" and not self.agreed:
             count_movement(self.counts, read_movement(position.units, orders, self.position.past[-1].results))
 
     def result(self) -> Result:

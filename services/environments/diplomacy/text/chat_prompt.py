@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from services.environments.diplomacy.position import POWERS, PastPhase, Position
+from services.environments.diplomacy.rules.draw_votes import DRAW, takes_votes
 from services.environments.diplomacy.rules.legal import standard_map
 from services.environments.language import Section
 from services.environments.playing import Slot
@@ -34,7 +35,13 @@ _THINK = "Before you answer, think about what the others will do, in a few sente
 
 
 def sections(
-    position: Position, power: str, slots: Sequence[Slot], *, thinking: bool = False, left_out: Collection[str] = ()
+    position: Position,
+    power: str,
+    slots: Sequence[Slot],
+    *,
+    thinking: bool = False,
+    left_out: Collection[str] = (),
+    draw_votes: bool = False,
 ) -> list[Section]:
     """The parts of the prompt for ``power``'s order sheet, without those of ``DiplomacyLanguage.cuts`` in ``left_out``.
 
@@ -49,12 +56,25 @@ def sections(
         ("last orders", f"Last orders:\n{last}" if last and "last orders" not in left_out else ""),
         ("moves of other powers", others if "moves of other powers" not in left_out else ""),
         ("legal orders", _task(position, power, slots, left_out)),
+        ("draw", _draw(position, power) if draw_votes else ""),
     ]
     return [
         Section("rules", "system", _RULES),
         Section("country", "system", " ".join([f"You play {power}.", *([_THINK] if thinking else [])])),
         *(Section(name, "user", text) for name, text in user if text),
     ]
+
+
+def _draw(position: Position, power: str) -> str:
+    if not takes_votes(position, power):
+        return ""
+    assert position.draw_vote is not None
+    wanted = ", ".join("you" if each == power else each for each in position.draw_vote.wanted)
+    last = f" Last time {wanted} voted for it." if wanted else ""
+    return (
+        f"After your orders you may add a line {DRAW}: a vote to end the game now as a draw of all who still have a "
+        f"centre. It ends so if everyone votes for it in the same phase.{last}"
+    )
 
 
 def _phase(phase: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from services.environments.diplomacy.position import CENTERS_TO_WIN, Position
+from services.environments.diplomacy.rules.draw_votes import BALLOT, DRAW, PLAY_ON, split_votes, takes_votes
 from services.environments.diplomacy.rules.orders import WAIVE, WORD_PATTERN, parse, sheet
 from services.environments.language import Language, Section
 from services.environments.playing import Answer, Slot
@@ -39,11 +40,23 @@ class DiplomacyLanguage(Language):
     example = "A PAR - BUR"
     word_pattern = WORD_PATTERN
 
+    def __init__(self, *, draw_votes: bool = False) -> None:
+        """With ``draw_votes`` order sheets end with a vote wherever the position asks for one."""
+        self._votes = draw_votes
+
     def words(self) -> Sequence[str]:
         """All words of prompts and orders, sorted."""
         from services.environments.diplomacy.text.notation import words
 
-        return words()
+        return tuple(sorted((*words(), *self.optional_words()))) if self._votes else words()
+
+    def optional_words(self) -> Sequence[str]:
+        """The words of votes."""
+        return (DRAW, PLAY_ON) if self._votes else ()
+
+    def without_optional_words(self) -> DiplomacyLanguage:
+        """The language without votes."""
+        return DiplomacyLanguage()
 
     def note_words(self) -> Sequence[str]:
         """The words of notes that are not among ``words``."""
@@ -55,37 +68,48 @@ class DiplomacyLanguage(Language):
         """What lies around each unit that is ordered, and where builds and disbands are possible."""
         from services.environments.diplomacy.text.notes import notes
 
-        return notes(view, seat)
+        found = notes(view, seat)
+        return (*found, "") if self._takes_vote(view, seat) else found
 
     def prompt(self, view: Position, seat: str) -> str:
         """The position in a few dozen words."""
         from services.environments.diplomacy.text.notation import render
 
-        return render(view, seat)
+        return render(view, seat, draw_votes=self._votes)
 
     def sections(self, view: Position, seat: str, *, thinking: bool = False, cut: int = 0) -> Sequence[Section]:
         """Rules in brief, country, position, last orders, threats and legal orders."""
         from services.environments.diplomacy.text.chat_prompt import sections
 
-        return sections(view, seat, sheet(view, seat), thinking=thinking, left_out=self.cuts[:cut])
+        return sections(
+            view, seat, sheet(view, seat), thinking=thinking, left_out=self.cuts[:cut], draw_votes=self._votes
+        )
 
     def slots(self, view: Position, seat: str) -> tuple[Slot, ...]:
-        """The slots of the order sheet."""
-        return sheet(view, seat)
+        """The slots of the order sheet, and of a vote where one is taken."""
+        found = sheet(view, seat)
+        return (*found, BALLOT) if self._takes_vote(view, seat) else found
 
     def coordinated(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
         """Let no two units move or retreat into one province: both would bounce, or be lost."""
         return tuple(replace(slot, claims=_entered(slot)) if slot.claims[0] is None else slot for slot in slots)
 
     def parse(self, text: str, view: Position, seat: str, thought: str = "") -> Answer:  # noqa: ARG002
-        """The legal orders of a sheet, repaired where only one is possible."""
-        return parse(text, view, seat, repair=True)
+        """The legal orders of a sheet, repaired where only one is possible, and a vote for a draw."""
+        if not self._takes_vote(view, seat):
+            return parse(text, view, seat, repair=True)
+        lines, wanted = split_votes(text.split("\n"))
+        answer = parse("\n".join(lines), view, seat, repair=True)
+        return replace(answer, actions=(*answer.actions, DRAW)) if wanted else answer
 
     def written(self, actions: Sequence[str], view: Position, seat: str) -> tuple[str, ...]:
         """Find an order for every slot: units without one hold (or disband), builds without one are waived.
 
-        Builds and disbands, whose sequence is free, are sorted, with waivers last.
+        Builds and disbands, whose sequence is free, are sorted, with waivers last. Who has not voted plays on.
         """
+        if self._takes_vote(view, seat):
+            orders, wanted = split_votes(actions)
+            return (*DiplomacyLanguage().written(orders, view, seat), DRAW if wanted else PLAY_ON)
         slots = sheet(view, seat)
         if view.kind == "A":
             given = sorted(order for order in actions if order != WAIVE)[: len(slots)]
@@ -102,7 +126,11 @@ class DiplomacyLanguage(Language):
 
     def longest_answers(self) -> Sequence[Sequence[str]]:
         """Sheets of the most units with one long order each."""
-        return tuple((order,) * MOST_UNITS for order in _LONG_ORDERS)
+        ballot = (PLAY_ON,) if self._votes else ()
+        return tuple(((order,) * MOST_UNITS + ballot) for order in _LONG_ORDERS)
+
+    def _takes_vote(self, view: Position, seat: str) -> bool:
+        return self._votes and takes_votes(view, seat)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.draw_votes import DRAW
 from services.environments.diplomacy.rules.legal import standard_map
 from services.environments.diplomacy.rules.orders import WORD_PATTERN
 
@@ -41,17 +42,20 @@ def words() -> tuple[str, ...]:
     return tuple(sorted(places | units | phases | numbers | fixed))
 
 
-def render(position: Position, power: str) -> str:
+def render(position: Position, power: str, *, draw_votes: bool = False) -> str:
     """Describe the position for ``power``: power and phase, its own block, the others, free centres.
 
     The others follow in the order of ``POWERS`` after ``power``, without eliminated ones. Dislodged units are listed
-    after their power's centres, each with its free retreats.
+    after their power's centres, each with its free retreats. With ``draw_votes`` the head ends with the powers that
+    voted for a draw last.
     """
     start = POWERS.index(power)
     others = (POWERS[(start + step) % len(POWERS)] for step in range(1, len(POWERS)))
     head = [f"{power} {_SEASONS[position.season]}-{_KINDS[position.kind]} {position.year}"]
     if owed := position.adjustments.get(power, 0):
         head.append(f"BUILD {owed}" if owed > 0 else f"DISBAND {-owed}")
+    if draw_votes and position.draw_vote is not None and position.draw_vote.wanted:
+        head.append(" ".join((DRAW, *position.draw_vote.wanted)))
     shared: tuple[dict[str, str], str] | None = position.memo.get(render)
     if shared is None:
         shared = position.memo[render] = ({name: _block(position, name) for name in POWERS}, _end(position))

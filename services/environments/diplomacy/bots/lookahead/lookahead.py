@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from services.environments.diplomacy.bots.dumbbot import DumbBot
 from services.environments.diplomacy.bots.greedy import GreedyBot
@@ -35,7 +34,7 @@ class Choice:
 class LookaheadBot(Bot):
     """Chooses by simulated games."""
 
-    is_slow: ClassVar[bool] = True
+    is_slow = True
 
     def __init__(self, others: Sequence[Bot] | None = None, rounds: Sequence[tuple[int, int]] = ROUNDS) -> None:
         """``others`` are the players that it expects in the other seats, each equally often; DumbBots by default."""
