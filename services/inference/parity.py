@@ -54,4 +54,8 @@ def _difference(probe: Probe, answers: Sequence[Generation], tolerance: Toleranc
             return found
         gaps += found
     mean = fmean(gaps)
-    return f"log-probabilities differ by {mean:.5f} in the mean" if mean > tolerance.mean else None
+    if mean <= tolerance.mean:
+        return None
+    return (
+        f"log-probabilities differ by {mean:.5f} in the mean, token by token {' '.join(f'{gap:.1e}' for gap in gaps)}"
+    )

@@ -134,6 +134,13 @@ class DiplomacyImitation(ImitationSettings):
         description="Bot that is asked what it would do at each of these decisions, which is imitated instead of what "
         "was done (DAgger); for games that the policy itself has played",
     )
+    relabel_margin: float | None = Field(
+        None,
+        gt=0,
+        le=34,
+        description="With relabel = lookahead: what was done is imitated again, unless it finds orders after which "
+        "there are so many more centres at the end of the next year, on average; imitation.against has the other seats",
+    )
 
     @property
     def wanted(self) -> bool:

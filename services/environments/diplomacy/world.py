@@ -234,6 +234,8 @@ class Diplomacy(World):
         super().check_imitation(settings)
         if settings.relabel is not None:
             check_bot("imitation.relabel", settings.relabel, self.bots)
+        if settings.relabel_margin is not None and settings.relabel != "lookahead":
+            raise ValueError('imitation.relabel_margin: only imitation.relabel = "lookahead" compares orders')
         for name in settings.against if settings.wanted else ():
             check_bot("imitation.against", name, self.bots)
 
@@ -274,8 +276,10 @@ class Diplomacy(World):
 
         Illegal orders are left out, as are powers without a legal order in a phase: they were absent, or their orders
         are in another notation. With ``imitation.relabel`` the orders are those of this bot, whose seeds follow from
-        the file's name. Raises SavedGameError if the file is not a saved game.
+        the file's name; with ``imitation.relabel_margin`` those that were given, where it finds none that are so much
+        better. Raises SavedGameError if the file is not a saved game.
         """
+        from services.environments.diplomacy.bots.lookahead.lookahead import QUICK_ROUNDS, LookaheadBot
         from services.environments.diplomacy.game import DiplomacyGame
         from services.environments.diplomacy.game_origin import seated_players
         from services.environments.diplomacy.played_phases import played_phases
@@ -285,16 +289,20 @@ class Diplomacy(World):
         DiplomacyGame.load(file, 1999)  # checks more than its form
         document, wanted = read_saved_game(file), set(settings.saved_players)
         seated = seated_players(document) if wanted else {}
-        asked = None if settings.relabel is None else self.make_bot(settings.relabel)
+        asked, margin = None if settings.relabel is None else self.make_bot(settings.relabel), settings.relabel_margin
+        improver = None if margin is None else LookaheadBot(list(map(self.make_bot, settings.against)), QUICK_ROUNDS)
         for phase in played_phases(document, str(file)):
             for power in phase.position.to_move:
                 if wanted and seated.get(power) not in wanted:
                     continue
-                if asked is not None:
-                    seed = derive_seed(0, "relabel", file.name, phase.position.phase, power)
+                seed = derive_seed(0, "relabel", file.name, phase.position.phase, power)
+                if asked is not None and improver is None:
                     orders = asked.actions(phase.position, power, seed)
                 else:
                     orders = check(phase.orders.get(power, ()), phase.position, power).actions
+                if orders and improver is not None:
+                    played = DiplomacyLanguage().written(orders, phase.position, power)
+                    orders = improver.improved(phase.position, power, played, margin, seed)
                 if orders:
                     yield Demonstration(phase.position, power, orders, phase.position.phase)
 

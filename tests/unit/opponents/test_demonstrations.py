@@ -12,6 +12,7 @@ import pytest
 from grpo_core.batching.microbatches import training_turn
 from opponents.demonstrations import demonstrate_game, demonstration_turn, saved_demonstrations
 from opponents.players.llm_policy import TokenizedLanguage
+from services.environments.diplomacy.bots.lookahead import lookahead
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
@@ -157,6 +158,27 @@ def test_a_saved_game_can_be_labelled_by_another_bot(tmp_path: Path) -> None:
     assert [turn.completion_ids.tolist() for turn in found] == [turn.completion_ids.tolist() for turn in wanted]
     again = list(saved_demonstrations(WORLD, settings, tmp_path / "game.json", TOKENS))
     assert [turn.completion_ids.tolist() for turn in again] == [turn.completion_ids.tolist() for turn in found]
+
+
+def test_saved_decisions_can_be_improved_by_looking_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookahead, "QUICK_ROUNDS", ((4, 1), (2, 1)))
+    game, ordered = game_of("hold", 1901, seed=2)
+    game.save(tmp_path / "game.json")
+
+    def written(margin: float) -> list[list[int]]:
+        settings = DiplomacyImitation(relabel="lookahead", relabel_margin=margin, against=("greedy",))
+        WORLD.check_imitation(settings)
+        turns = saved_demonstrations(WORLD, settings, tmp_path / "game.json", TOKENS)
+        return [turn.completion_ids.tolist() for turn in turns]
+
+    played = [demonstration_turn(TOKENS, *each) for each in ordered]
+    kept = [turn.completion_ids.tolist() for turn in played if turn.trained_mask.any()]
+    assert written(34.0) == kept
+    improved = written(0.4)
+    assert len(improved) == len(kept)
+    assert improved != kept
+    with pytest.raises(ValueError, match=r"imitation\.relabel_margin.*lookahead"):
+        WORLD.check_imitation(DiplomacyImitation(relabel="greedy", relabel_margin=0.3))
 
 
 def test_a_demonstration_that_coordinated_decoding_excludes_keeps_the_legal_mask() -> None:

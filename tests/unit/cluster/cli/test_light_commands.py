@@ -56,7 +56,11 @@ COMMANDS = {
         ("play --seat FRANCE=dumbbot", 2, "--out is missing: name the file that the game is saved to, or"),
         ("play --out g.json --seat FRANCE=person", 2, "a person plays in the browser: add --web"),
         ("play --out g.json --run run", 2, "are options of --web"),
-        ("play --web --out g.json", 2, "--out, --html, --show-prompts, --draw-votes and --decisions are of games without --web"),
+        (
+            "play --web --out g.json",
+            2,
+            "--out, --html, --show-prompts, --draw-votes and --decisions are of games without --web",
+        ),
         ("play --web --host 0.0.0.0", 2, "if you mean it, add --allow-network"),
         ("play --web --seat FRANCE=nobody", 2, "'nobody' is neither a bot (dumbbot, "),
         ("play --web --player mine", 2, "--player 'mine' is not NAME=PATH"),

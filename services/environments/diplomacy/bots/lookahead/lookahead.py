@@ -20,6 +20,7 @@ from services.environments.playing import Bot
 
 FURTHER_YEARS = 1  # games are played on to the end of the next year
 ROUNDS = ((24, 2), (8, 6), (3, 10))  # candidates that are looked at, and further games for each of them
+QUICK_ROUNDS = ((16, 1), (6, 3), (3, 8))  # for a third of the time
 NEIGHBOURS = 4  # sheets one order away from the best one, which join after a round
 
 
@@ -46,10 +47,23 @@ class LookaheadBot(Bot):
         """The sheet with the most centres at the end of the next year, on average."""
         return self.choose(position, power, seed).actions if position.orderable.get(power) else ()
 
-    def choose(self, position: Position, power: str, seed: int) -> Choice:
-        """What it decides in a phase in which ``power`` has something to decide."""
+    def improved(
+        self, position: Position, power: str, played: tuple[str, ...], margin: float, seed: int
+    ) -> tuple[str, ...]:
+        """A sheet that is ``margin`` centres better than ``played``, a legal one, on average; else ``played``."""
+        choice = self.choose(position, power, seed, played)
+        gain = choice.values.get(choice.actions, 0.0) - choice.values.get(played, 0.0)
+        return choice.actions if gain > margin else played
+
+    def choose(self, position: Position, power: str, seed: int, played: tuple[str, ...] | None = None) -> Choice:
+        """What it decides in a phase in which ``power`` has something to decide.
+
+        ``played`` is a candidate that meets the games of all rounds, however it does.
+        """
         rng = random.Random(seed)
         found = candidate_sheets(position, power, self._own, self._rounds[0][0], rng)
+        if played is not None and played not in found:
+            found.append(played)
         if len(found) == 1:
             return Choice(found[0], {})
         simulator = Simulator(position, power, self.others, self._own, position.year + FURTHER_YEARS)
@@ -66,6 +80,8 @@ class LookaheadBot(Bot):
         kept = found
         for number, (count, games) in enumerate(self._rounds, start=1):
             kept = sorted(kept, key=value, reverse=True)[:count]
+            if played is not None and played not in kept:
+                kept.append(played)
             seeds += [rng.getrandbits(62) for _ in range(games)]
             for orders in kept:
                 meet(orders)

@@ -144,3 +144,21 @@ def test_it_takes_a_centre_in_reach() -> None:
     position = lone("F1901M", {"ENGLAND": ["F NTH", "A LON", "A EDI"], "TURKEY": ["A ANK"]}, centers)
     choice = LookaheadBot(rounds=((16, 1), (4, 2))).choose(position, "ENGLAND", 1)
     assert any(re.search(r"- (NWY|DEN|BEL|HOL)( VIA)?$", order) for order in choice.actions)
+
+
+def test_what_was_played_stays_unless_another_sheet_is_better_by_the_margin() -> None:
+    bot, hold, changed = LookaheadBot(rounds=FEW), make_bot("hold"), []
+    for position in positions(seed=8)[::3]:
+        for power in position.to_move[:3]:
+            played = hold.actions(position, power, 0)
+            found = bot.improved(position, power, played, 0.5, 1)
+            choice = bot.choose(position, power, 1, played)
+            assert not choice.values or played in choice.values
+            if found == played:
+                assert choice.values.get(choice.actions, 0.0) <= choice.values.get(played, 0.0) + 0.5
+            else:
+                assert found == choice.actions
+                assert choice.values[found] > choice.values[played] + 0.5
+                changed.append(found)
+            assert bot.improved(position, power, played, 30.0, 1) == played
+    assert len(changed) > 3
