@@ -95,6 +95,12 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "--until 1902",
         writes="game.html",
     ),
+    Run(
+        "entente play --draw-votes",
+        "--default hold --until end --out drawn.json",
+        "draw after 9 phases, 1905",
+        "drawn.json",
+    ),
     Run("entente replay game.json --policy runs/demo", writes="game.html"),
     Run("entente replay", "game.json game.json --out pair.html", writes="pair.html"),
     Run(
