@@ -170,7 +170,7 @@ class DiplomacyGame(Game):
         if self.is_done:
             raise RuntimeError("this game is over; nothing is left to process")
         if self.position.draw_vote is not None:
-            self._wanted = tuple(power for power in POWERS if power in self._for_draw)
+            self._wanted = tuple(power for power in self.position.to_move if power in self._for_draw)
             self._for_draw.clear()
             self.agreed = self._wanted == self.position.to_move
         if self.agreed:

@@ -85,6 +85,7 @@ def test_only_movement_phases_take_votes_and_only_powers_with_units_have_one() -
         state["units"][power] = []
     game = DiplomacyGame.from_state(state, 1910)
     game.draw_votes = True
+    game.set_orders("TURKEY", (DRAW,))  # has no unit, and its vote does not count
     step(game, *POWERS[:2])
     assert game.outcome().winners == POWERS  # survivors have a centre
     state["name"] = "W1901A"
