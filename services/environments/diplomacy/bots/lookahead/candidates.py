@@ -11,6 +11,7 @@ from services.environments.playing import Bot, Slot
 
 DRAWS_OF_A_BOT = 6  # its sheets are random in part
 CHANGES_TRIED = 4  # for each sheet still wanted: many give one that is there already
+SHARE_OF_SUPPORTS = 0.5  # of changes
 
 
 def candidate_sheets(
@@ -31,8 +32,16 @@ def candidate_sheets(
 
 
 def changed_sheet(position: Position, power: str, orders: tuple[str, ...], rng: random.Random) -> tuple[str, ...]:
-    """The sheet with another legal order in one slot, drawn evenly; the same sheet where that slot has no other."""
+    """The sheet with another legal order in one slot; the same sheet where none is found.
+
+    Every other time a unit supports one of the sheet's moves, if any can: among all legal orders such supports are
+    rare, and nothing else beats a unit that stands. Otherwise the order is drawn evenly.
+    """
     slots = sheet(position, power)
+    supports = _supports_of(orders, slots) if rng.random() < SHARE_OF_SUPPORTS else []
+    if supports:
+        number, order = rng.choice(supports)
+        return (*orders[:number], order, *orders[number + 1 :])
     number = rng.randrange(len(slots))
     slot = slots[number]
     taken = {
@@ -46,6 +55,17 @@ def changed_sheet(position: Position, power: str, orders: tuple[str, ...], rng: 
     if not free:
         return orders
     return _sorted(position, (*orders[:number], rng.choice(free), *orders[number + 1 :]))
+
+
+def _supports_of(orders: tuple[str, ...], slots: Sequence[Slot]) -> list[tuple[int, str]]:
+    """The supports of moves among ``orders`` that are not ordered, with the number of their slot."""
+    moves = {order for order in orders if " - " in order and " S " not in order}
+    return [
+        (number, order)
+        for number, slot in enumerate(slots)
+        for order in slot.alternatives
+        if order != orders[number] and order.partition(" S ")[2] in moves
+    ]
 
 
 def _claim(slot: Slot, order: str) -> str | None:

@@ -62,8 +62,10 @@ class LookaheadBot(Bot):
         """
         rng = random.Random(seed)
         found = candidate_sheets(position, power, self._own, self._rounds[0][0], rng)
-        if played is not None and played not in found:
-            found.append(played)
+        if played is not None:
+            count = self._rounds[0][0] // 2
+            found = [played, *found, *(changed_sheet(position, power, played, rng) for _ in range(count))]
+            found = list(dict.fromkeys(found))
         if len(found) == 1:
             return Choice(found[0], {})
         simulator = Simulator(position, power, self.others, self._own, position.year + FURTHER_YEARS)

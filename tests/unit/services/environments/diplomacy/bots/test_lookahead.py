@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 import re
+from statistics import mean, pvariance
 
 import pytest
 
 from services.environments.diplomacy.bots.lookahead.candidates import candidate_sheets, changed_sheet
+from services.environments.diplomacy.bots.lookahead.compiled_games import CompiledGames, are_compiled
+from services.environments.diplomacy.bots.lookahead.engine_games import EngineGames
 from services.environments.diplomacy.bots.lookahead.lookahead import LookaheadBot
 from services.environments.diplomacy.bots.lookahead.simulation import SOLO_CENTERS, Simulator
 from services.environments.diplomacy.bots.registry import make_bot
@@ -38,8 +41,8 @@ def lone(phase: str, units: dict[str, list[str]], centers: dict[str, list[str]])
     return DiplomacyGame.from_state(state, 1999).position
 
 
-def plain_centers(position: Position, power: str, orders: tuple[str, ...], seed: int, last_year: int) -> float:
-    """``Simulator.centers`` with checked orders, in a new game of the usual kind, last adjustments included."""
+def plain_centers(position: Position, power: str, orders: tuple[str, ...], seed: int, last_year: int) -> int:
+    """``EngineGames.centers`` with checked orders, in a new game of the usual kind, last adjustments included."""
     draws = random.Random(seed)
     players = {each: draws.choice((DUMBBOT, GREEDY) if each == power else (DUMBBOT,)) for each in POWERS}
     game = DiplomacyGame.from_state(position.state(), last_year)
@@ -53,18 +56,51 @@ def plain_centers(position: Position, power: str, orders: tuple[str, ...], seed:
             assert game.set_orders(each, found) == ()
         game.process()
         first = False
-    found = game.centers()[power]
-    return float(found) if found < 18 else SOLO_CENTERS
+    return game.centers()[power]
 
 
 def test_a_simulated_game_is_the_games_own_and_leaves_no_trace() -> None:
     for position in positions(seed=3)[::4]:
         power = position.to_move[-1]
         orders = GREEDY.actions(position, power, 5)
-        simulator = Simulator(position, power, (DUMBBOT,), (DUMBBOT, GREEDY), position.year + 1)
+        simulator = EngineGames(position, power, (DUMBBOT,), (DUMBBOT, GREEDY), position.year + 1)
         found = [simulator.centers(orders, seed) for seed in (1, 2, 3)]
         assert found == [plain_centers(position, power, orders, seed, position.year + 1) for seed in (1, 2, 3)]
         assert [simulator.centers(orders, seed) for seed in (3, 2, 1)] == found[::-1]
+
+
+def test_compiled_games_end_as_those_of_the_engine_do_on_average() -> None:
+    differences, variances, games = [], [], 40
+    for position in positions(seed=9)[1::3]:
+        power = position.to_move[0]
+        orders = GREEDY.actions(position, power, 5)
+        engine, compiled = (
+            kind(position, power, (DUMBBOT, GREEDY), (DUMBBOT, GREEDY), position.year + 1)
+            for kind in (EngineGames, CompiledGames)
+        )
+        ours, theirs = ([each.centers(orders, seed) for seed in range(games)] for each in (engine, compiled))
+        assert [compiled.centers(orders, seed) for seed in range(games)] == theirs
+        differences.append(mean(ours) - mean(theirs))
+        variances.append((pvariance(ours) + pvariance(theirs)) / games)
+        assert abs(differences[-1]) <= 5 * variances[-1] ** 0.5 + 0.1
+    assert abs(mean(differences)) <= 4 * sum(variances) ** 0.5 / len(variances) + 0.02
+
+
+def test_a_convoy_in_a_compiled_game_is_the_engines() -> None:
+    units = {"ENGLAND": ["A LON", "F NTH"], "TURKEY": ["A ANK"]}
+    position = lone("F1901M", units, {"ENGLAND": ["LON", "EDI", "LVP"], "TURKEY": ["ANK"]})
+    games = CompiledGames(position, "ENGLAND", (DUMBBOT,), (DUMBBOT,), 1901)
+    assert games.centers(("A LON - NWY VIA", "F NTH C A LON - NWY"), 1) == 4
+    assert games.centers(("A LON - NWY VIA", "F NTH H"), 1) == 3
+    assert games.centers(("A LON H", "F NTH - NWY"), 1) == 4
+
+
+def test_only_bots_that_are_compiled_play_compiled_games() -> None:
+    assert are_compiled([DUMBBOT, GREEDY])
+    assert not are_compiled([DUMBBOT, make_bot("hold")])
+    position = positions(seed=3)[0]
+    simulator = Simulator(position, "ITALY", (make_bot("hold"),), (DUMBBOT,), 1901)
+    assert simulator.centers(("A ROM H", "A VEN H", "F NAP H"), 1) in (3.0, 4.0, 5.0)
 
 
 def test_a_position_goes_through_its_state() -> None:

@@ -1,0 +1,1 @@
+"""Machine code against the engine and against the bots in Python."""
