@@ -67,7 +67,21 @@ class GameSettings(Settings):
         ge=1,
         le=99,
         description="Years that such a game is played on, the one it begins in included; unset: to the end of whole "
-        "games",
+        "games, or of the next year with game.saved_playouts",
+    )
+    saved_playouts: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="Such a game is one decision, which bots play on in so many simulated games (playouts), the same "
+        "ones for all games of a block; it earns the centres gained by then, on average, a solo counting as 22. "
+        "0: the players play it on themselves",
+    )
+    playout_opponents: Texts = Field(
+        ("dumbbot",),
+        min_length=1,
+        examples=[["dumbbot", "greedy"]],
+        description="Bots in the other six seats of those simulated games, drawn for each seat",
     )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from services.environments.playing import Bot
 
 CENTERS = 34.0  # of the map
+PLAYOUT_YEARS = 2  # simulated games go to the end of the next year
 _Game = TypeVar("_Game", bound="DiplomacyGame")
 
 
@@ -84,6 +85,8 @@ class Diplomacy(World):
             )
         if settings.saved_share > 0 and settings.saved_games is None:
             raise ValueError("saved_share: name a folder of saved games in game.saved_games, or set it to 0")
+        for bot in settings.playout_opponents if settings.saved_playouts else ():
+            check_bot("game.playout_opponents", bot, self.bots)
         super().__init__(settings)
         if settings.draw_votes:
             self.language = DiplomacyLanguage(draw_votes=True)
@@ -144,9 +147,12 @@ class Diplomacy(World):
             game, name = self.settings, game_id or None
             if not start.startswith(saved_positions.PREFIX):
                 return training.begin(start, game.scenarios, name)
+            if game.saved_playouts:
+                return self._decision(start, role, name)
             begun = saved_positions.begin(
                 start,
                 game.saved_games,
+                saved_positions.SavedPositionGame,
                 until_year=game.until_year,
                 quiet_years=game.quiet_years,
                 years=game.saved_years,
@@ -156,6 +162,23 @@ class Diplomacy(World):
         return self._voting(
             DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self.settings.quiet_years)
         )
+
+    def _decision(self, start: str, role: str, name: str | None) -> DiplomacyGame:
+        from services.environments.diplomacy.scenarios import saved_positions
+        from services.environments.diplomacy.scenarios.decision_game import DecisionGame
+
+        game = self.settings
+        begun = saved_positions.begin(
+            start,
+            game.saved_games,
+            DecisionGame,
+            until_year=game.until_year,
+            quiet_years=None,
+            years=game.saved_years or PLAYOUT_YEARS,
+            game_id=name,
+        )
+        begun.power, begun.playouts, begun.opponents = role, game.saved_playouts, game.playout_opponents
+        return begun
 
     def _voting(self, game: _Game) -> _Game:
         game.draw_votes = self.settings.draw_votes

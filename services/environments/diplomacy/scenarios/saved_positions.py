@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from grpo_core.errors import one_line
 from grpo_core.seeds import derive_seed
@@ -38,6 +38,9 @@ class SavedPositionGame(DiplomacyGame):
         """
         found = super().result()
         return Result(found.outcomes, found.parts, None)
+
+
+_Kind = TypeVar("_Kind", bound=SavedPositionGame)
 
 
 def saved_files(folder: str) -> tuple[Path, ...]:
@@ -72,8 +75,15 @@ def draw(folder: str, players: Collection[str], share: float, last_year: int, co
 
 
 def begin(
-    start: str, folder: str, *, until_year: int, quiet_years: int | None, years: int | None, game_id: str | None
-) -> SavedPositionGame:
+    start: str,
+    folder: str,
+    kind: type[_Kind],
+    *,
+    until_year: int,
+    quiet_years: int | None,
+    years: int | None,
+    game_id: str | None,
+) -> _Kind:
     """The game of a start that ``draw`` drew. With ``years`` it ends so many years later, if not before.
 
     Raises SavedGameError if the position cannot be set up.
@@ -84,12 +94,12 @@ def begin(
         raise SavedGameError(f"game.saved_games: {folder}/{name} has no phase {phase}; were its files changed?")
     last = until_year if years is None else min(until_year, int(phase[1:5]) + years - 1)
     try:
-        game = SavedPositionGame.from_state(state, last, quiet_years=quiet_years)
+        game = kind.from_state(state, last, quiet_years=quiet_years)
     except Exception as error:  # the engine checks little, so that any kind may come of a file
         raise SavedGameError(
             f"{folder}/{name}: phase {phase}: {one_line(f'{type(error).__name__}: {error}', 200)}"
         ) from error
-    assert isinstance(game, SavedPositionGame)
+    assert isinstance(game, kind)
     game.start = start
     if game_id is not None:
         game.rename(game_id)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
+from grpo_core.seeds import derive_seed
+from services.environments.diplomacy.bots.lookahead.simulation import Simulator
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.game_origin import GameOrigin
 from services.environments.diplomacy.position import POWERS
@@ -100,3 +104,38 @@ def test_what_cannot_be_begun_is_said(folder: Path, tmp_path: Path) -> None:
     world(folder).check_files(None)
     with pytest.raises(SavedGameError, match="has no phase S1950M; were its files changed"):
         world(folder).new_game("saved:france.json:S1950M", "FRANCE", 0)
+
+
+def test_a_decision_is_worth_the_mean_of_its_simulated_games(folder: Path) -> None:
+    trained, start = world(folder, saved_playouts=5), "saved:france.json:F1902M"
+    game = trained.new_game(start, "FRANCE", 5, game_id="block-0")
+    assert game.to_act() == ("FRANCE",)
+    assert game.start_facts("FRANCE")["fork"] == start
+    with pytest.raises(RuntimeError, match="FRANCE has not decided yet"):
+        game.result()
+    position = game.position
+    orders = make_bot("greedy").actions(position, "FRANCE", 1)
+    step = game.step({"FRANCE": orders})
+    assert game.is_done
+    bots = [make_bot("dumbbot")], [make_bot("dumbbot"), make_bot("greedy")]
+    simulator = Simulator(position, "FRANCE", *bots, 1903)
+    ends = [simulator.centers(orders, derive_seed(0, "playout", start, number)) for number in range(5)]
+    assert len(set(ends)) > 1
+    assert step.parts == {"FRANCE": {"center_change": fmean(ends) - len(position.centers["FRANCE"])}}
+    result = game.result()
+    assert result.outcomes["FRANCE"]["centers"] == fmean(ends)
+    assert result.outcomes["ITALY"]["centers"] == len(position.centers["ITALY"])
+    played = world(folder, saved_years=1).new_game(start, "FRANCE", 5)
+    while not played.is_done:
+        played.step(dict.fromkeys(played.to_act(), ()))
+    assert set(result.outcomes["FRANCE"]) == set(played.result().outcomes["FRANCE"])
+    again = trained.new_game(start, "FRANCE", 6).step({"FRANCE": orders})
+    assert again.parts == step.parts  # games of a block, whose seeds differ, meet the same simulated games
+    holding = trained.new_game(start, "FRANCE", 6).step({"FRANCE": ()})
+    assert holding.parts != step.parts
+
+
+def test_bots_of_simulated_games_are_checked(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"game\.playout_opponents"):
+        world(folder, saved_playouts=1, playout_opponents=("nobody",))
+    assert world(folder, playout_opponents=("nobody",)).new_game("", "FRANCE", 0) is not None
