@@ -20,6 +20,7 @@ from cluster.runs.provenance import commit, provenance
 SUITE = {
     "game_loop": "system.game_loop",
     "bots": "system.bots",
+    "playouts": "system.playouts",
     "evaluation": "system.evaluation",
     "engine": "inference.torch_engine",
     "vllm": "inference.vllm_engine",

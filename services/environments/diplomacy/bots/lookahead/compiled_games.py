@@ -15,7 +15,7 @@ from services.environments.diplomacy.bots.compiled.playouts import (
     final_centers,
     first_orders,
 )
-from services.environments.diplomacy.bots.compiled.state import Orders, State, read_state
+from services.environments.diplomacy.bots.compiled.state import Orders, read_state
 from services.environments.diplomacy.bots.dumbbot import DumbBot
 from services.environments.diplomacy.bots.greedy import GreedyBot
 from services.environments.diplomacy.bots.lookahead.engine_games import SimulatedGame
@@ -58,7 +58,10 @@ class CompiledGames:
                 continue
             parsed = parse_order(order)
             if parsed is None:
-                state = self._after_convoys(orders, first)
+                engine = self._after_convoys(orders, first)
+                if engine.is_game_done:
+                    return len(engine.powers[self._power].centers)
+                state = read_state(read_position(engine, str(engine.current_short_phase)))
                 return final_centers(board(), state, players, self._number, self._last_year, later)
             sheet.kind[parsed.at], sheet.aim[parsed.at] = parsed.kind, parsed.aim
             sheet.helped[parsed.at], sheet.node[parsed.at] = parsed.helped, parsed.node
@@ -71,14 +74,14 @@ class CompiledGames:
             self._openings[seed] = known
         return known
 
-    def _after_convoys(self, orders: tuple[str, ...], first: Orders) -> State:
-        """What the engine makes of a movement phase with convoys."""
+    def _after_convoys(self, orders: tuple[str, ...], first: Orders) -> SimulatedGame:
+        """The engine after a movement phase with convoys."""
         self._engine = self._engine or SimulatedGame()
         self._engine.begin(self._position.state())
         for power, texts in movement_texts(self._state, first).items():
             self._engine.write_orders(power, orders if power == self._power else texts, self._position)
         self._engine.process_unrecorded()
-        return read_state(read_position(self._engine, str(self._engine.current_short_phase)))
+        return self._engine
 
 
 def _codes(bots: Sequence[Bot]) -> Ints:

@@ -16,6 +16,7 @@ from services.environments.diplomacy.bots.lookahead.simulation import SOLO_CENTE
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.geography import geography
 from services.environments.diplomacy.rules.orders import sheet
 
 DUMBBOT, GREEDY = make_bot("dumbbot"), make_bot("greedy")
@@ -93,6 +94,11 @@ def test_a_convoy_in_a_compiled_game_is_the_engines() -> None:
     assert games.centers(("A LON - NWY VIA", "F NTH C A LON - NWY"), 1) == 4
     assert games.centers(("A LON - NWY VIA", "F NTH H"), 1) == 3
     assert games.centers(("A LON H", "F NTH - NWY"), 1) == 4
+    owned = [center for center in geography().centers if center not in ("ANK", "CON", "NWY", "SMY")][:17]
+    units = {"ENGLAND": ["A LON", "F NTH"], "TURKEY": ["A SYR"]}
+    winning = lone("F1901M", units, {"ENGLAND": owned, "TURKEY": ["SMY"]})
+    games = CompiledGames(winning, "ENGLAND", (DUMBBOT,), (DUMBBOT,), 1902)
+    assert games.centers(("A LON - NWY VIA", "F NTH C A LON - NWY"), 1) == 18
 
 
 def test_only_bots_that_are_compiled_play_compiled_games() -> None:
