@@ -13,6 +13,7 @@ from grpo_core.errors import one_line
 from grpo_core.files import read_json
 from services.inference.engine import EngineError
 from services.inference.vllm_backend.core import InlineCore, ProcessCore, VLLMCore, prepare_environment
+from services.inference.vllm_backend.llvm_binding import hidden_llvm_binding
 from services.settings import InferenceSettings
 
 MASK_CLASS = "services.inference.vllm_backend.logits_processor:SheetMask"
@@ -54,7 +55,8 @@ def start_core(folder: Path, settings: InferenceSettings, options: CoreOptions) 
     process = settings.engine_process
     own = process == "own" or (process == "auto" and options.on_gpu) or settings.tensor_parallel_size > 1
     try:
-        return ProcessCore(arguments) if own else InlineCore(arguments)
+        with hidden_llvm_binding():
+            return ProcessCore(arguments) if own else InlineCore(arguments)
     # The errors of vLLM, torch and CUDA libraries at the start have no common class.
     except Exception as error:
         raise EngineError(_start_error(error, folder, settings)) from error

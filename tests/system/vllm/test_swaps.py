@@ -19,6 +19,7 @@ from grpo_core.models.lora import adapter_payload, add_adapters
 from grpo_core.models.pretrained import save_model, weights_payload
 from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import PolicySettings
+from services.environments.diplomacy.bots.compiled import playouts  # noqa: F401  # vLLM has to start beside its LLVM
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.vllm_backend.engine import VLLMEngine
