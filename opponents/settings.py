@@ -48,7 +48,7 @@ class OpponentsSettings(Settings):
         default_factory=lambda: {"random": 1.0},
         examples=[{"random": 2.0, "greedy": 1.0}],
         description="Members of the population and how often each is drawn: hold, random, greedy, dumbbot, lookahead "
-        "(slow), champion (the policy that comes with the package), player:NAME and remote:NAME",
+        "(slow), champion (what comes with the package; slow, since it looks ahead), player:NAME and remote:NAME",
     )
     snapshot_every: int = Field(
         0, ge=0, description="Updates between frozen snapshots of the learner in the population; 0: none"
@@ -156,7 +156,8 @@ class OpponentsSettings(Settings):
         examples=[{"victim": "runs/beat_dumbbot"}],
         description="Saved policies that play as player:NAME, each with its own prompt, sampling and engine, so that "
         "they need not be of the run's shape: a checkpoint, a run (its newest checkpoint when the new run begins), an "
-        "exported policy, or champion; rollout actors read the folder",
+        "exported policy, or champion; rollout actors read the folder. lookahead: before it adds simulated games to "
+        "each decision, and policy:champion is the champion without them, which is fast",
     )
     mirror_mib: int = Field(
         64,

@@ -33,6 +33,7 @@ from grpo_core.types import Episode, PolicyVersion
 from opponents.champion.shipped import CHAMPION
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
+from opponents.player_names import player_name
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from opponents.population.member import Member, package_version
@@ -86,7 +87,7 @@ class RolloutWorker:
             self._specialists = Specialists(self._engine, self._world.roles, self._language_policy)
         self._trained = self._learner_seat(config.inference.temperature)
         self._bots: dict[str, Policy] = {}
-        self._champion: tuple[Policy, SeatPlayer] | None = None
+        self._champions: dict[str, tuple[Policy, SeatPlayer]] = {}  # with and without simulated games
         self._saved_players: dict[str, Policy] = {}
         self._opening = asyncio.Lock()
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
@@ -267,12 +268,12 @@ class RolloutWorker:
 
     def _anchor(self, name: str, candidate: Policy) -> tuple[Policy, SeatPlayer]:
         """An opponent of evaluations and its description; the champion is read once, in a fraction of a second."""
-        if name != CHAMPION or not has_champion(self._world):
+        if player_name(name).saved != CHAMPION or not has_champion(self._world):
             return self._bot(name) if self._world.has_opponents else candidate, describe_bot(name)
-        if self._champion is None:
-            policy = open_policy(CHAMPION, self._remotes, world=self._world, evaluation=True)
-            self._champion = policy, describe_player(CHAMPION, self._remotes, evaluation=True)
-        return self._champion
+        if name not in self._champions:
+            policy = open_policy(name, self._remotes, world=self._world, evaluation=True)
+            self._champions[name] = policy, describe_player(name, self._remotes, evaluation=True)
+        return self._champions[name]
 
     def _bot(self, name: str) -> Policy:
         if name not in self._bots:

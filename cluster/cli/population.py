@@ -93,6 +93,7 @@ def add(
     """
     from cluster.errors import RunError
     from opponents.champion.shipped import CHAMPION
+    from opponents.player_names import player_name
     from opponents.settings import REMOTE_PREFIX
 
     population = _open(to)
@@ -102,7 +103,7 @@ def add(
         if member is not None or name is not None:
             raise RunError(f"--member and --id are for policies; {what} has its own name")
         joined = _add_fixed(population, to, what, weight, country, pin)
-    elif as_it_is or what == CHAMPION:
+    elif as_it_is or player_name(what).saved == CHAMPION:
         if member is not None:
             raise RunError("--member takes weights out of a population, so it cannot play as it is; leave one out")
         joined = _add_as_it_is(population, world, what, name, weight, country, pin)
@@ -337,13 +338,15 @@ def _add_as_it_is(
     from cluster.evaluation.players.opening import check_player, check_world
     from cluster.runs.folder import sampling_of
     from opponents.champion.shipped import CHAMPION, player_folder
+    from opponents.player_names import player_name
     from opponents.players.chat_players import ChatPlayers
     from opponents.population.importer import find_source
     from opponents.population.saved_players import saved_player
 
     check_player(what, ChatPlayers({}), type(world))
-    check_world(what, sampling_of(player_folder(what)), world)
-    proposed = CHAMPION if what == CHAMPION else find_source(Path(what)).name
+    saved = player_name(what).saved
+    check_world(what, sampling_of(player_folder(saved)), world)
+    proposed = CHAMPION if saved == CHAMPION else find_source(Path(saved)).name
     chosen = (name or proposed).removeprefix("player/")
     player = saved_player(chosen, what)
     with population.transaction():

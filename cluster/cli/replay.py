@@ -51,6 +51,7 @@ def replay(
     from cluster.errors import RunError
     from cluster.evaluation.players.opening import check_player
     from opponents.champion.shipped import CHAMPION
+    from opponents.player_names import player_name
     from opponents.players.chat_players import ChatPlayers
 
     if len(games) > 2:
@@ -58,7 +59,8 @@ def replay(
     if seat and policy is None:
         raise RunError("--seat names powers that --policy is asked about; give --policy too")
     if policy is not None:
-        if policy != CHAMPION and not Path(policy).is_dir():
+        saved = player_name(policy).saved
+        if saved != CHAMPION and not Path(saved).is_dir():
             raise RunError(f"--policy {policy} is no folder; give a checkpoint or a run, e.g. runs/demo, or {CHAMPION}")
         check_player(policy, ChatPlayers({}))
     from cluster.evaluation.replay import write_replay  # the engine is slow to import; wrong names need none

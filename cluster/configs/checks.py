@@ -8,6 +8,7 @@ from grpo_core.advantages.returns import EXPECTED_RETURN_FACT
 from grpo_core.errors import GroupingError
 from grpo_core.settings import OUTCOME_KEYS, AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
 from opponents.champion.shipped import CHAMPION
+from opponents.player_names import POLICY_PREFIX, player_name
 from opponents.settings import PLAYER_PREFIX, REMOTE_PREFIX, OpponentsSettings, unknown_chat_player, unknown_player
 from services.environments.environment import LINEUP_FACT, POLICY_OPPONENTS_FACT, World, check_bot
 from services.environments.registry import DEFAULT_WORLD
@@ -88,9 +89,9 @@ def check_anchors(evaluation: EvaluationSettings, world: World) -> None:
     if has_champion(world):
         bots = {}
         for key in ("against", "final_against"):
-            bots[key] = tuple(name for name in getattr(evaluation, key) if name != CHAMPION)
+            bots[key] = tuple(name for name in getattr(evaluation, key) if player_name(name).saved != CHAMPION)
             for name in bots[key]:
-                check_bot(f"evaluation.{key}", name, world.bots, f", and {CHAMPION}")
+                check_bot(f"evaluation.{key}", name, world.bots, f", {CHAMPION}, and {POLICY_PREFIX}{CHAMPION}")
         evaluation = evaluation.model_copy(update=bots)
     world.check_evaluation(evaluation)
 

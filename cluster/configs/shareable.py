@@ -7,6 +7,7 @@ from typing import Any
 
 from cluster.configs.schema import Config
 from opponents.champion.shipped import shown_path
+from opponents.player_names import player_name, with_saved
 
 _FILES = (("imitation", "saved_games"), ("game", "saved_games"), ("game", "gsm8k"), ("evaluation", "gsm8k"))
 _ADDRESSES = (("redis", "url"), ("run", "ray_address"), ("metrics", "host"))
@@ -21,7 +22,9 @@ def shareable(config: Config) -> dict[str, Any]:
     told = config.model_dump(mode="json")
     for section, key in _ADDRESSES:
         del told[section][key]
-    told["opponents"]["players"] = {name: shown_path(path) for name, path in config.opponents.players.items()}
+    told["opponents"]["players"] = {
+        name: with_saved(path, shown_path(player_name(path).saved)) for name, path in config.opponents.players.items()
+    }
     for remote in told["opponents"]["remotes"].values():
         del remote["base_url"]
     if config.policy.path is not None:

@@ -11,6 +11,7 @@ from cluster.configs.checks import has_champion
 from grpo_core.checkpoints.atomic_write import write_atomically
 from opponents.champion.shipped import CHAMPION, shipped_champion
 from opponents.play import play_game
+from opponents.player_names import player_name
 from opponents.population.member import package_version
 from services.environments.environment import World
 from services.environments.evaluation import EvaluationGame, EvaluationResult
@@ -57,7 +58,7 @@ def evaluation_row(
     return {
         "checkpoint": checkpoint,
         "against": against,
-        **(_of_champion() if against == CHAMPION and has_champion(world) else {}),
+        **(_of_champion() if player_name(against).saved == CHAMPION and has_champion(world) else {}),
         **world.evaluation_facts(settings),
         **world.summarize(settings, results),
     }

@@ -19,7 +19,7 @@ from grpo_core.seeds import derive_seed
 from grpo_core.types import Measure, RoleMeasures
 from services.environments.evaluation import EvaluationGame, EvaluationResult, stratified_row
 from services.environments.language import Language
-from services.environments.playing import Bot, Game, Parts, View
+from services.environments.playing import Bot, Game, Parts, PromptedPolicy, View
 from services.environments.seat_player import SeatPlayer
 from services.environments.settings import EvaluationSettings, GamesPerRole, ImitationSettings, NoSettings
 from services.environments.starts import SeededStarts, StartSchedule
@@ -66,6 +66,7 @@ class World(ABC):
     episode_facts: ClassVar[tuple[str, ...]] = ()  # of a start; LINEUP_FACT is the floors' own
     turn_facts: ClassVar[tuple[str, ...]] = ()
     has_opponents: ClassVar[bool] = True  # whether all other roles sit at the same table
+    looks_ahead: ClassVar[bool] = False  # whether ``looking_ahead`` makes players
     saves_positions: ClassVar[bool] = False  # whether saved games have positions and actions, for tables of decisions
     bots: ClassVar[Mapping[str, Callable[[], Bot]]] = {}  # by name
     example_role: ClassVar[str] = ""  # whose first prompt an exported policy shows; "": that of the first role
@@ -129,6 +130,10 @@ class World(ABC):
         """Make one of ``bots``; ValueError for another name."""
         check_bot("bot", name, self.bots)
         return self.bots[name]()
+
+    def looking_ahead(self, policy: PromptedPolicy) -> PromptedPolicy:
+        """A player that compares what ``policy`` writes by simulated games; for worlds with ``looks_ahead``."""
+        raise NotImplementedError(f"{self.name} has no simulated games for {policy}")
 
     @property
     def rating_scale(self) -> RatingScale:

@@ -72,6 +72,19 @@ class SamplingPolicy(Policy, Protocol):
         ...
 
 
+@runtime_checkable
+class PromptedPolicy(SamplingPolicy, Protocol):
+    """A policy that is asked by prompts, which it can show."""
+
+    def at(self, temperature: float) -> PromptedPolicy:
+        """The same policy at another temperature; 0 is greedy."""
+        ...
+
+    def read(self, view: View, seat: str) -> Any:
+        """The prompt of ``act`` and its parts."""
+        ...
+
+
 class Bot(ABC):
     """A scripted player: the same view, seat and seed give the same actions."""
 

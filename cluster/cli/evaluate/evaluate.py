@@ -76,6 +76,9 @@ def evaluate(
 ) -> None:
     """Measure players against fixed anchors, all seven countries alike, with 95 % intervals.
 
+    The champion compares its orders by simulated games; policy:champion is its policy alone, and lookahead:runs/demo
+    adds such games to another policy.
+
     Further players are also compared with the first one: they meet the same games, so the differences are paired. The
     JSON has more measures than the table (ranks, ties, draws, orders), and says what each one is and whose published
     figures it can be put beside.

@@ -1,4 +1,7 @@
-"""Opens a player by the name that a user gives: a bot, the champion, a checkpoint, a run or a remote player."""
+"""Opens a player by the name that a user gives: a bot, the champion, a checkpoint, a run or a remote player.
+
+``lookahead:`` before a name adds simulated games to every decision; ``policy:champion`` is the champion without them.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,11 @@ from grpo_core.checkpoints.folders import MANIFEST, checkpoint_versions, latest_
 from grpo_core.errors import one_line
 from grpo_core.models.folder_files import check_files
 from opponents.champion.shipped import CHAMPION, player_folder
+from opponents.player_names import player_name, with_saved
 from opponents.players.chat_players import ChatPlayers
 from opponents.settings import REMOTE_PREFIX
 from services.environments.environment import World
-from services.environments.playing import Decision, Policy, View
+from services.environments.playing import Decision, Policy, PromptedPolicy, View
 from services.environments.registry import DEFAULT_WORLD, load_world
 from services.inference.engine import LEARNER
 
@@ -39,9 +43,16 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
 
     Raises as ``open_policy``; damage inside the weights is found only there.
     """
-    bot_names = (world or load_world(DEFAULT_WORLD)).bots
+    world = world or load_world(DEFAULT_WORLD)
+    bot_names = world.bots
     if name in bot_names:
         return
+    given = name
+    name, looks_ahead = player_name(name)
+    if name != given and (name in bot_names or name.startswith(REMOTE_PREFIX)):
+        raise RunError(f"{one_line(given, 120)}: before the colon stands how a saved policy plays, and {name} is none")
+    if looks_ahead and not world.looks_ahead:
+        raise RunError(f"{one_line(given, 120)} plays by simulated games, and the world {world.name} has none")
     if name.startswith(REMOTE_PREFIX):
         remotes.check(name.removeprefix(REMOTE_PREFIX))
         return
@@ -57,7 +68,7 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
             )
         raise RunError(
             f"{one_line(repr(name), 120)} is neither a bot ({', '.join(bot_names)}) nor {CHAMPION} nor the folder of a "
-            "checkpoint or run, nor remote:NAME, nor RUN:MEMBER of a run's population"
+            "checkpoint or run, nor remote:NAME, nor RUN:MEMBER of a run's population; lookahead: may stand before them"
         )
     sampling_of(path)
     check_files(latest_checkpoint(path) or path)
@@ -83,7 +94,8 @@ def newest(name: str) -> str:
     """
     if not names_folder(name):
         return name
-    return str(latest_checkpoint(Path(name)) or name)
+    saved = player_name(name).saved
+    return with_saved(name, str(latest_checkpoint(Path(saved)) or saved))
 
 
 def open_policy(
@@ -96,7 +108,8 @@ def open_policy(
 ) -> Policy:
     """Open a bot, ``champion``, a checkpoint or run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
 
-    It plays ``world``; None: the default one.
+    It plays ``world``; None: the default one. ``lookahead:`` before any of them compares what it writes by simulated
+    games; the champion does so anyway, and ``policy:champion`` does not.
 
     A player that is open already stays as it is.
 
@@ -114,6 +127,16 @@ def open_policy(
     check_player(name, remotes, type(world))
     if name in world.bots:
         return world.make_bot(name)
+    saved, looks_ahead = player_name(name)
+    policy = _open_saved(saved, remotes, world, temperature, evaluation)
+    if not looks_ahead:
+        return policy
+    assert isinstance(policy, PromptedPolicy)  # ``check_player`` refuses others
+    return world.looking_ahead(policy)
+
+
+def _open_saved(name: str, remotes: ChatPlayers, world: World, temperature: float | None, evaluation: bool) -> Policy:
+    """Open what stands behind a player's prefix."""
     if name.startswith(REMOTE_PREFIX):
         return remotes.policy(name.removeprefix(REMOTE_PREFIX))
     if (member := member_name(name)) is not None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cluster.evaluation.players.members import find_member, member_name
 from grpo_core.checkpoints.folders import latest_checkpoint, weights_checksum
 from opponents.champion.shipped import CHAMPION, shipped_champion
+from opponents.player_names import player_name
 from services.environments.playing import Policy
 from services.environments.registry import DEFAULT_WORLD, load_world
 
@@ -29,6 +30,7 @@ def weights_of(player: str | Policy) -> PlayerWeights:
     """
     if not isinstance(player, str):
         return NO_WEIGHTS
+    player = player_name(player).saved
     if player == CHAMPION:
         champion = shipped_champion()
         return PlayerWeights(champion.version, champion.checksum)
@@ -43,7 +45,8 @@ def weights_of(player: str | Policy) -> PlayerWeights:
 
 def names_folder(player: str) -> bool:
     """Whether a player's name is that of a folder here. A bot's name is the bot's, whatever folders there are."""
-    return player != CHAMPION and player not in load_world(DEFAULT_WORLD).bots and Path(player).is_dir()
+    saved = player_name(player).saved
+    return saved != CHAMPION and saved not in load_world(DEFAULT_WORLD).bots and Path(saved).is_dir()
 
 
 def version_of(player: str | Policy) -> int | None:
@@ -53,6 +56,7 @@ def version_of(player: str | Policy) -> int | None:
     """
     if not isinstance(player, str):
         return None
+    player = player_name(player).saved
     if player == CHAMPION:
         return shipped_champion().version
     if (member := member_name(player)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cluster.evaluation.players.members import find_member, member_name
@@ -13,6 +14,7 @@ from grpo_core.errors import one_line
 from grpo_core.files import read_json
 from grpo_core.types import PolicyVersion
 from opponents.champion.shipped import CHAMPION, as_folder, shipped_champion
+from opponents.player_names import player_name, with_saved
 from opponents.players.chat_players import ChatPlayers
 from opponents.population.member import package_version, release_checksum
 from opponents.settings import PLAYER_PREFIX, REMOTE_PREFIX
@@ -67,6 +69,12 @@ def describe_player(
 
     Raises EndpointError if there is no such remote player, CheckpointError if the weights cannot be read.
     """
+    saved = player_name(name).saved
+    found = _describe_saved(saved, remotes, temperature, evaluation)
+    return found if saved == name else replace(found, player=with_saved(name, found.player))
+
+
+def _describe_saved(name: str, remotes: ChatPlayers, temperature: float | None, evaluation: bool) -> SeatPlayer:
     if name.startswith(REMOTE_PREFIX):
         return SeatPlayer(name, "remote", checksum=remotes.checksum(name.removeprefix(REMOTE_PREFIX)))
     if (named := member_name(name)) is not None:

@@ -24,6 +24,7 @@ from cluster.runtime.memory import WORKER_BYTES, available_bytes
 from cluster.runtime.stop_signals import start_shielded
 from grpo_core.checkpoints.folders import latest_checkpoint
 from opponents.champion.shipped import player_folder
+from opponents.player_names import player_name
 from opponents.players.chat_players import ChatPlayers
 from services.environments.environment import World
 
@@ -190,8 +191,9 @@ def processes_for(names: Sequence[str]) -> int:
     Each process has its own copy of every model, and computes with one thread.
     """
     cores = usable_cores()
-    members = {name: member[0] for name in names if (member := member_name(name)) is not None}
-    named = dict.fromkeys(members.get(name) or player_folder(name) for name in names)
+    saved = [player_name(name).saved for name in names]
+    members = {name: member[0] for name in saved if (member := member_name(name)) is not None}
+    named = dict.fromkeys(members.get(name) or player_folder(name) for name in saved)
     folders = [folder for folder in named if folder.is_dir()]
     if not folders:
         return cores

@@ -91,8 +91,8 @@ class DiplomacyEvaluation(EvaluationSettings):
     against: Texts = Field(
         ("random",),
         examples=[["random", "dumbbot"]],
-        description="Bots, or champion (the policy that comes with the package), that fill the other six seats, one "
-        "evaluation each",
+        description="Bots, champion (what comes with the package; it looks ahead, which is slow), or policy:champion "
+        "(its policy alone), that fill the other six seats, one evaluation each",
     )
     games_per_country: int = Field(10, ge=1, le=10**6, description="Games the policy plays as each country")
     until_year: int = Field(1905, ge=1901, le=1999, description="Last year of an evaluation game")

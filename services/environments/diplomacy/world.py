@@ -24,7 +24,7 @@ from services.environments.seat_player import SeatPlayer
 
 if TYPE_CHECKING:
     from services.environments.diplomacy.game import DiplomacyGame
-    from services.environments.playing import Bot
+    from services.environments.playing import PromptedPolicy
 
 CENTERS = 34.0  # of the map
 PLAYOUT_YEARS = 2  # simulated games go to the end of the next year
@@ -65,6 +65,7 @@ class Diplomacy(World):
             even_row="1/7 of the squared ones", only_evaluated=True,
         ),
     )  # fmt: skip
+    looks_ahead = True
     saves_positions = True
     episode_facts = ("start_year", "scenario")
     turn_facts = ("phase", "segment", "own_centers", "alliance")
@@ -192,6 +193,12 @@ class Diplomacy(World):
         from services.environments.diplomacy.bots.draw_voter import DrawVoter
 
         return DrawVoter(bot)
+
+    def looking_ahead(self, policy: PromptedPolicy) -> PromptedPolicy:
+        """Order sheets of the policy meet simulated games, as those of the bot ``lookahead`` do."""
+        from services.environments.diplomacy.bots.lookahead.policy import LookaheadPolicy
+
+        return LookaheadPolicy(policy, self.language)
 
     @property
     def rating_scale(self) -> RatingScale:

@@ -101,7 +101,7 @@ def test_configs_name_saved_policies(victim: Path) -> None:
         (["opponents.players={'a b'='x'}"], r"the name of a player is letters"),
         (["opponents.players={champion='x'}"], r"champion is the policy that comes with the package"),
         ([*members(victim), "opponents.matchmaking=latest"], r"there is no bot among the members"),
-        (['evaluation.against=["champ"]'], r"there are .*, and champion"),
+        (['evaluation.against=["champ"]'], r"there are .*, champion, and policy:champion"),
         (['evaluation.final_against=["champ"]'], r"evaluation.final_against: no bot is called 'champ'"),
     ):
         with pytest.raises(ConfigError, match=message):

@@ -15,10 +15,18 @@ SHARE_OF_SUPPORTS = 0.5  # of changes
 
 
 def candidate_sheets(
-    position: Position, power: str, bots: Sequence[Bot], count: int, rng: random.Random
+    position: Position,
+    power: str,
+    bots: Sequence[Bot],
+    count: int,
+    rng: random.Random,
+    proposed: Sequence[tuple[str, ...]] = (),
 ) -> list[tuple[str, ...]]:
-    """At most ``count`` different legal sheets of ``power``, those of ``bots`` first; one if there is no choice."""
-    found: dict[tuple[str, ...], None] = {}  # an ordered set
+    """At most ``count`` different legal sheets of ``power``; one if there is no choice.
+
+    First come those ``proposed`` and those of ``bots``, then such with one order changed.
+    """
+    found = dict.fromkeys(_sorted(position, orders) for orders in proposed)  # an ordered set
     for bot in bots:
         for _ in range(DRAWS_OF_A_BOT):
             found.setdefault(_sorted(position, bot.actions(position, power, rng.getrandbits(63))))

@@ -55,13 +55,21 @@ class LookaheadBot(Bot):
         gain = choice.values.get(choice.actions, 0.0) - choice.values.get(played, 0.0)
         return choice.actions if gain > margin else played
 
-    def choose(self, position: Position, power: str, seed: int, played: tuple[str, ...] | None = None) -> Choice:
+    def choose(
+        self,
+        position: Position,
+        power: str,
+        seed: int,
+        played: tuple[str, ...] | None = None,
+        proposed: Sequence[tuple[str, ...]] = (),
+    ) -> Choice:
         """What it decides in a phase in which ``power`` has something to decide.
 
-        ``played`` is a candidate that meets the games of all rounds, however it does.
+        ``played`` is a candidate that meets the games of all rounds, however it does; ``proposed`` are legal sheets
+        that are candidates besides those of bots.
         """
         rng = random.Random(seed)
-        found = candidate_sheets(position, power, self._own, self._rounds[0][0], rng)
+        found = candidate_sheets(position, power, self._own, self._rounds[0][0], rng, proposed)
         if played is not None:
             count = self._rounds[0][0] // 2
             found = [played, *found, *(changed_sheet(position, power, played, rng) for _ in range(count))]

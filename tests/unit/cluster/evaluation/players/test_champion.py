@@ -23,6 +23,7 @@ from cluster.evaluation.figures.comparison import compare_players
 from cluster.evaluation.players import opening
 from cluster.evaluation.players.opening import check_player, newest, open_policy
 from cluster.evaluation.players.weights import weights_of
+from cluster.evaluation.records.decision_recorder import policy_of
 from cluster.evaluation.records.game_origins import describe_player
 from cluster.evaluation.tables.places import processes_for, this_process
 from cluster.play_server import players
@@ -38,6 +39,7 @@ from opponents.champion.shipped import ROOM, WEIGHTS, ChampionError, shipped_cha
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.llm_policy import LLMPolicy
 from opponents.population.population import Population
+from services.environments.diplomacy.bots.lookahead.policy import LookaheadPolicy
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.game_origin import ORIGIN_KEY
@@ -112,12 +114,45 @@ def test_it_plays_with_the_settings_in_its_folder(here: Path, monkeypatch: pytes
 
     language_policy = opening.language_policy
     monkeypatch.setattr(opening, "language_policy", spy)
-    assert isinstance(open_policy("champion", REMOTES, evaluation=True), LLMPolicy)
+    assert isinstance(open_policy("policy:champion", REMOTES, evaluation=True), LLMPolicy)
     assert seen["temperature"] == made["evaluation"]["temperature"]
     assert seen["settings"].decoding == made["inference"]["decoding"]
     assert seen["settings"].max_completion_length == made["inference"]["max_completion_length"]
     open_policy("champion", REMOTES)
     assert seen["temperature"] == made["inference"]["temperature"]
+
+
+def test_it_looks_ahead_unless_its_policy_alone_is_named(here: Path) -> None:
+    run = make_run(here / "run", 1)
+    for name in ("champion", "lookahead:champion", "lookahead:run", "lookahead:run:policy/v2"):
+        check_player(name, REMOTES)
+        found = open_policy(newest(name), REMOTES)
+        assert isinstance(found, LookaheadPolicy), name
+        assert isinstance(asyncio.run(policy_of(found, "FRANCE")), LLMPolicy)
+    for name in ("policy:champion", "policy:run", "run"):
+        assert isinstance(open_policy(newest(name), REMOTES), LLMPolicy), name
+    assert newest("lookahead:run") == f"lookahead:{Path('run/checkpoints/4')}"
+    checksum = weights_checksum(run / "checkpoints" / "4")
+    assert weights_of("lookahead:run/checkpoints/4") == (4, checksum)
+    assert weights_of("policy:champion") == weights_of("champion")
+    ahead = describe_player("lookahead:run/checkpoints/4", REMOTES)
+    assert (ahead.player, ahead.version, ahead.checksum) == ("lookahead:run/checkpoints/4", 4, checksum)
+    champion = shipped_champion()
+    for name in ("policy:champion", "lookahead:champion"):
+        described = describe_player(name, REMOTES)
+        assert (described.player, described.checksum) == (name, champion.checksum)
+
+
+def test_only_saved_policies_look_ahead_and_only_where_games_can_be_simulated(here: Path) -> None:
+    for name in ("lookahead:dumbbot", "policy:dumbbot", "lookahead:remote:gpt"):
+        with pytest.raises(RunError, match=r"before the colon stands how a saved policy plays"):
+            check_player(name, REMOTES)
+    with pytest.raises(RunError, match=r"neither a bot .* lookahead: may stand before them"):
+        check_player("lookahead:nobody", REMOTES)
+    make_run(here / "run", 1)
+    kuhn = load_config("kuhn").world
+    with pytest.raises(RunError, match=r"plays by simulated games, and the world kuhn has none"):
+        check_player("lookahead:run", REMOTES, type(kuhn))
 
 
 def test_a_damaged_champion_is_refused_in_one_line(damaged: None, command) -> None:

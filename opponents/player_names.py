@@ -1,0 +1,36 @@
+"""How a player is named that compares its orders by simulated games, and a policy that does not.
+
+``lookahead:runs/demo`` is the policy of a run with simulated games at each decision, ``policy:champion`` the policy of
+the champion without them. The champion itself looks ahead; any other saved policy plays by itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from opponents.champion.shipped import CHAMPION
+
+LOOKAHEAD_PREFIX = "lookahead:"
+POLICY_PREFIX = "policy:"
+
+
+class PlayerName(NamedTuple):
+    """A player's name in parts."""
+
+    saved: str  # where its policy is: ``champion``, a folder or a member; or any player without a policy
+    looks_ahead: bool
+
+
+def player_name(name: str) -> PlayerName:
+    """Take a name apart. A folder whose name begins with one of the prefixes is written ``./lookahead:x``."""
+    if name.startswith(LOOKAHEAD_PREFIX):
+        return PlayerName(name.removeprefix(LOOKAHEAD_PREFIX), looks_ahead=True)
+    if name.startswith(POLICY_PREFIX):
+        return PlayerName(name.removeprefix(POLICY_PREFIX), looks_ahead=False)
+    return PlayerName(name, looks_ahead=name == CHAMPION)
+
+
+def with_saved(name: str, saved: str) -> str:
+    """The name with another place for its policy: of ``lookahead:runs/demo`` its newest checkpoint, for instance."""
+    before = player_name(name).saved
+    return name[: len(name) - len(before)] + saved
