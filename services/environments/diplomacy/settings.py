@@ -153,7 +153,8 @@ class DiplomacyImitation(ImitationSettings):
         gt=0,
         le=34,
         description="With relabel = lookahead: what was done is imitated again, unless it finds orders after which "
-        "there are so many more centres at the end of the next year, on average; imitation.against has the other seats",
+        "there are so many more centres at the end of the next year, on average. The bots that the games seat are "
+        "expected in the other seats; where no bot is named, imitation.against",
     )
 
     @property

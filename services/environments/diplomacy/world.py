@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from grpo_core.errors import one_line
-from grpo_core.seeds import derive_seed
 from grpo_core.types import Measure
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.measures.definitions import EVALUATED, definition
@@ -298,56 +296,16 @@ class Diplomacy(World):
         if not files:
             raise ValueError(f"imitation.saved_games: {settings.saved_games} holds no *.json file")
         if settings.saved_players:
-            _check_players(files, settings.saved_players)
+            from services.environments.diplomacy.saved_decisions import check_players
+
+            check_players(files, settings.saved_players)
         return files
 
     def saved_demonstrations(self, settings: Any, file: Path) -> Iterator[Demonstration]:
-        """The decisions in a game in the engine's saved format, of ``imitation.saved_players`` where they are named.
+        """The decisions in a game in the engine's saved format, as ``saved_decisions`` reads them."""
+        from services.environments.diplomacy.saved_decisions import saved_decisions
 
-        Illegal orders are left out, as are powers without a legal order in a phase: they were absent, or their orders
-        are in another notation. With ``imitation.relabel`` the orders are those of this bot, whose seeds follow from
-        the file's name; with ``imitation.relabel_margin`` those that were given, where it finds none that are so much
-        better. Raises SavedGameError if the file is not a saved game.
-        """
-        from services.environments.diplomacy.bots.lookahead.lookahead import QUICK_ROUNDS, LookaheadBot
-        from services.environments.diplomacy.game import DiplomacyGame
-        from services.environments.diplomacy.game_origin import seated_players
-        from services.environments.diplomacy.played_phases import played_phases
-        from services.environments.diplomacy.rules.orders import check
-        from services.environments.diplomacy.saved_game import read_saved_game
-
-        DiplomacyGame.load(file, 1999)  # checks more than its form
-        document, wanted = read_saved_game(file), set(settings.saved_players)
-        seated = seated_players(document) if wanted else {}
-        asked, margin = None if settings.relabel is None else self.make_bot(settings.relabel), settings.relabel_margin
-        improver = None if margin is None else LookaheadBot(list(map(self.make_bot, settings.against)), QUICK_ROUNDS)
-        for phase in played_phases(document, str(file)):
-            for power in phase.position.to_move:
-                if wanted and seated.get(power) not in wanted:
-                    continue
-                seed = derive_seed(0, "relabel", file.name, phase.position.phase, power)
-                if asked is not None and improver is None:
-                    orders = asked.actions(phase.position, power, seed)
-                else:
-                    orders = check(phase.orders.get(power, ()), phase.position, power).actions
-                if orders and improver is not None:
-                    played = DiplomacyLanguage().written(orders, phase.position, power)
-                    orders = improver.improved(phase.position, power, played, margin, seed)
-                if orders:
-                    yield Demonstration(phase.position, power, orders, phase.position.phase)
-
-
-def _check_players(files: Sequence[Path], wanted: Sequence[str]) -> None:
-    """Raise ValueError if one of the wanted players played none of the games."""
-    from services.environments.diplomacy.game_origin import seated_players
-    from services.environments.diplomacy.saved_game import read_saved_game
-
-    played = {name for file in files for name in seated_players(read_saved_game(file)).values()}
-    if missing := [name for name in wanted if name not in played]:
-        known = f"their players are {', '.join(sorted(played))}" if played else "they do not say who played"
-        raise ValueError(
-            f"imitation.saved_players: {one_line(missing[0], 80)} played none of these games; {one_line(known, 200)}"
-        )
+        return saved_decisions(settings, file, DiplomacyLanguage())
 
 
 class DatedDiplomacy(Diplomacy):

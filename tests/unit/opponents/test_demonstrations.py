@@ -12,7 +12,7 @@ import pytest
 from grpo_core.batching.microbatches import training_turn
 from opponents.demonstrations import demonstrate_game, demonstration_turn, saved_demonstrations
 from opponents.players.llm_policy import TokenizedLanguage
-from services.environments.diplomacy.bots.lookahead import lookahead
+from services.environments.diplomacy import saved_decisions
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
@@ -161,7 +161,7 @@ def test_a_saved_game_can_be_labelled_by_another_bot(tmp_path: Path) -> None:
 
 
 def test_saved_decisions_can_be_improved_by_looking_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookahead, "QUICK_ROUNDS", ((4, 1), (2, 1)))
+    monkeypatch.setattr(saved_decisions, "LABEL_ROUNDS", ((4, 1), (2, 1)))
     game, ordered = game_of("hold", 1901, seed=2)
     game.save(tmp_path / "game.json")
 

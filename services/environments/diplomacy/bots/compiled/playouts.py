@@ -36,14 +36,10 @@ def order_all(board: Board, state: State, players: Ints, without: int) -> Orders
 
 
 @compiled
-def first_orders(board: Board, state: State, own: Ints, others: Ints, power: int, seed: int) -> tuple[Ints, Orders]:
-    """The bots of a game, (P,), drawn from ``own`` for ``power`` and else ``others``, and the orders of all others."""
+def first_orders(board: Board, state: State, players: Ints, power: int, seed: int) -> Orders:
+    """The orders of all powers but one, by the bots in ``players``, (P,)."""
     np.random.seed(seed)
-    players = np.empty(POWER_COUNT, np.int64)
-    for number in range(POWER_COUNT):
-        some = own if number == power else others
-        players[number] = some[np.random.randint(len(some))]
-    return players, order_all(board, state, players, power)
+    return order_all(board, state, players, power)
 
 
 @compiled

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from services.environments.diplomacy.bots.compiled.state import Orders, read_sta
 from services.environments.diplomacy.bots.dumbbot import DumbBot
 from services.environments.diplomacy.bots.greedy import GreedyBot
 from services.environments.diplomacy.bots.lookahead.engine_games import SimulatedGame
+from services.environments.diplomacy.bots.lookahead.seats import Others, seats
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.rules.engine_position import read_position
 from services.environments.diplomacy.rules.orders import WAIVE
@@ -28,7 +30,7 @@ _CODES: Mapping[type[Bot], int] = {DumbBot: DUMBBOT, GreedyBot: GREEDY}
 _SEEDS = 0xFFFFFFFF  # the largest seed of the compiled generator
 
 
-def are_compiled(bots: Sequence[Bot]) -> bool:
+def are_compiled(bots: Iterable[Bot]) -> bool:
     """Whether all of the bots exist as machine code."""
     return all(type(bot) in _CODES for bot in bots)
 
@@ -36,12 +38,10 @@ def are_compiled(bots: Sequence[Bot]) -> bool:
 class CompiledGames:
     """Plays on as ``Simulator`` says. Bots choose as those in Python do, but from other random numbers."""
 
-    def __init__(
-        self, position: Position, power: str, others: Sequence[Bot], own: Sequence[Bot], last_year: int
-    ) -> None:
+    def __init__(self, position: Position, power: str, others: Others, own: Sequence[Bot], last_year: int) -> None:
         self._position = position
         self._state = read_state(position)
-        self._others, self._own = _codes(others), _codes(own)
+        self._codes = [[_CODES[type(bot)] for bot in bots] for bots in seats(power, others, own).values()]
         self._power = power
         self._number = POWERS.index(power)
         self._last_year = last_year
@@ -70,8 +70,10 @@ class CompiledGames:
     def _opening(self, seed: int) -> tuple[Ints, Orders]:
         known = self._openings.get(seed)
         if known is None:
-            known = first_orders(board(), self._state, self._own, self._others, self._number, seed)
-            self._openings[seed] = known
+            rng = random.Random(seed)
+            players = np.array([rng.choice(codes) for codes in self._codes], np.int64)
+            first = first_orders(board(), self._state, players, self._number, seed)
+            known = self._openings[seed] = players, first
         return known
 
     def _after_convoys(self, orders: tuple[str, ...], first: Orders) -> SimulatedGame:
@@ -82,7 +84,3 @@ class CompiledGames:
             self._engine.write_orders(power, orders if power == self._power else texts, self._position)
         self._engine.process_unrecorded()
         return self._engine
-
-
-def _codes(bots: Sequence[Bot]) -> Ints:
-    return np.array([_CODES[type(bot)] for bot in bots], np.int64)

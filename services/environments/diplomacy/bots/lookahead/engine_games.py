@@ -6,7 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.bots.lookahead.seats import Others, seats
+from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.rules.engine_position import read_position
 from services.environments.diplomacy.rules.fast_engine import FastGame
 from services.environments.playing import Bot
@@ -30,15 +31,12 @@ class SimulatedGame(FastGame):
 class EngineGames:
     """Plays on as ``Simulator`` says."""
 
-    def __init__(
-        self, position: Position, power: str, others: Sequence[Bot], own: Sequence[Bot], last_year: int
-    ) -> None:
+    def __init__(self, position: Position, power: str, others: Others, own: Sequence[Bot], last_year: int) -> None:
         self._position = position
         self._state = position.state()
         self._engine = SimulatedGame()
         self._power = power
-        self._others = others
-        self._own = own
+        self._seats = seats(power, others, own)
         self._last_year = last_year
         self._openings: dict[int, tuple[dict[str, Bot], Sheets]] = {}  # by seed: the players, and their first orders
 
@@ -73,7 +71,7 @@ class EngineGames:
         known = self._openings.get(seed)
         if known is None:
             rng = random.Random(seed)
-            players = {power: rng.choice(self._own if power == self._power else self._others) for power in POWERS}
+            players = {power: rng.choice(bots) for power, bots in self._seats.items()}
             first = {
                 power: players[power].actions(self._position, power, rng.getrandbits(63))
                 for power in self._position.to_move

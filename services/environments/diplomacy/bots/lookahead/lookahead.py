@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from services.environments.diplomacy.bots.dumbbot import DumbBot
 from services.environments.diplomacy.bots.greedy import GreedyBot
 from services.environments.diplomacy.bots.lookahead.candidates import candidate_sheets, changed_sheet
+from services.environments.diplomacy.bots.lookahead.seats import Others
 from services.environments.diplomacy.bots.lookahead.simulation import Simulator
 from services.environments.diplomacy.position import Position
 from services.environments.playing import Bot
 
 FURTHER_YEARS = 1  # games are played on to the end of the next year
 ROUNDS = ((24, 2), (8, 6), (3, 10))  # candidates that are looked at, and further games for each of them
-QUICK_ROUNDS = ((16, 1), (6, 3), (3, 8))  # for a third of the time
+LABEL_ROUNDS = ((40, 2), (14, 8), (5, 24))  # of decisions that are imitated: for three times the time
 NEIGHBOURS = 4  # sheets one order away from the best one, which join after a round
 
 
@@ -37,11 +38,11 @@ class LookaheadBot(Bot):
 
     is_slow = True
 
-    def __init__(self, others: Sequence[Bot] | None = None, rounds: Sequence[tuple[int, int]] = ROUNDS) -> None:
-        """``others`` are the players that it expects in the other seats, each equally often; DumbBots by default."""
+    def __init__(self, others: Others | None = None, rounds: Sequence[tuple[int, int]] = ROUNDS) -> None:
+        """``others`` are the players that it expects in the other seats; DumbBots by default."""
         self._rounds = rounds
         self._own = (DumbBot(), GreedyBot())
-        self.others = others or (self._own[0],)
+        self.others: Others = others or (self._own[0],)
 
     def actions(self, position: Position, power: str, seed: int) -> tuple[str, ...]:
         """The sheet with the most centres at the end of the next year, on average."""

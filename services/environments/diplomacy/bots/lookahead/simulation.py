@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from services.environments.diplomacy.bots.lookahead.compiled_games import CompiledGames, are_compiled
 from services.environments.diplomacy.bots.lookahead.engine_games import EngineGames
+from services.environments.diplomacy.bots.lookahead.seats import Others, seats
 from services.environments.diplomacy.position import CENTERS_TO_WIN, Position
 from services.environments.playing import Bot
 
@@ -15,14 +17,13 @@ SOLO_CENTERS = 22.0  # what a solo counts: more than the 17 centres of one who n
 class Simulator:
     """Plays on from ``position`` with any first orders of ``power``; equal seeds meet equal first orders of the others.
 
-    ``others`` are the bots that may sit in the six other seats, and ``own`` those that may go on for ``power``: each
-    simulated game draws them anew. Games end with ``last_year``. Machine code plays them where it knows all the bots.
+    ``others`` are the bots that may sit in the six other seats, of all or by power, and ``own`` those that may go on
+    for ``power``: each simulated game draws them anew. Games end with ``last_year``. Machine code plays them where it
+    knows all the bots.
     """
 
-    def __init__(
-        self, position: Position, power: str, others: Sequence[Bot], own: Sequence[Bot], last_year: int
-    ) -> None:
-        kind = CompiledGames if are_compiled([*others, *own]) else EngineGames
+    def __init__(self, position: Position, power: str, others: Others, own: Sequence[Bot], last_year: int) -> None:
+        kind = CompiledGames if are_compiled(chain(*seats(power, others, own).values())) else EngineGames
         self._games: CompiledGames | EngineGames = kind(position, power, others, own, last_year)
 
     def centers(self, orders: tuple[str, ...], seed: int) -> float:
