@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,15 @@ from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy import saved_decisions
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.game_origin import GameOrigin
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.rules.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.saved_game import SavedGameError
 from services.environments.diplomacy.settings import DiplomacyImitation, GameSettings
 from services.environments.diplomacy.text.notation import words
 from services.environments.diplomacy.world import Diplomacy
+from services.environments.playing import Bot
+from services.environments.seat_player import SeatPlayer
 from services.inference.sequence import teacher_forced_generation
 from services.inference.token_masks import ConstraintError, SheetConstraint, SlotConstraint
 from services.inference.word_tokenizer import make_word_tokenizer
@@ -179,6 +183,34 @@ def test_saved_decisions_can_be_improved_by_looking_ahead(tmp_path: Path, monkey
     assert improved != kept
     with pytest.raises(ValueError, match=r"imitation\.relabel_margin.*lookahead"):
         WORLD.check_imitation(DiplomacyImitation(relabel="greedy", relabel_margin=0.3))
+
+
+def test_improved_decisions_expect_the_bots_that_a_game_seats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = dict.fromkeys(POWERS, "dumbbot") | {
+        "FRANCE": "mine/checkpoints/3",
+        "ITALY": "greedy",
+        "TURKEY": "lookahead",
+    }
+    game, _ = game_of("hold", 1901, seed=2)
+    seated = {power: SeatPlayer(name, "bot") for power, name in names.items()}
+    game.origin = GameOrigin(seated, 1, 1901, "unknown", "0")
+    game.save(tmp_path / "game.json")
+    made: list[Mapping[str, Sequence[Bot]]] = []
+
+    class Spy(saved_decisions.LookaheadBot):
+        def __init__(self, others: Mapping[str, Sequence[Bot]], rounds: Sequence[tuple[int, int]]) -> None:
+            made.append(others)
+            super().__init__(others, rounds)
+
+    monkeypatch.setattr(saved_decisions, "LookaheadBot", Spy)
+    monkeypatch.setattr(saved_decisions, "LABEL_ROUNDS", ((4, 1), (2, 1)))
+    settings = DiplomacyImitation(
+        relabel="lookahead", relabel_margin=0.4, against=("hold",), saved_players=("mine/checkpoints/3",)
+    )
+    assert list(saved_demonstrations(WORLD, settings, tmp_path / "game.json", TOKENS))
+    expected = {power: [type(bot).__name__ for bot in bots] for power, bots in made[0].items()}
+    others = {"ITALY": ["GreedyBot"], "TURKEY": ["HoldBot"], "FRANCE": ["HoldBot"]}
+    assert expected == {power: others.get(power, ["DumbBot"]) for power in POWERS}
 
 
 def test_a_demonstration_that_coordinated_decoding_excludes_keeps_the_legal_mask() -> None:

@@ -109,6 +109,29 @@ def test_only_bots_that_are_compiled_play_compiled_games() -> None:
     assert simulator.centers(("A ROM H", "A VEN H", "F NAP H"), 1) in (3.0, 4.0, 5.0)
 
 
+def greedy_seats(games: EngineGames | CompiledGames, seed: int) -> list[bool]:
+    """Whether the greedy bot plays each power in the simulated game of a seed."""
+    players, _ = games._opening(seed)
+    return [player is GREEDY or player == 1 for player in (players.values() if isinstance(players, dict) else players)]
+
+
+@pytest.mark.parametrize("kind", [EngineGames, CompiledGames])
+def test_each_seat_can_expect_its_own_bots(kind: type[EngineGames] | type[CompiledGames]) -> None:
+    position = positions(seed=3)[0]
+    orders = ("A ROM H", "A VEN H", "F NAP H")
+    by_power = {power: (GREEDY,) if power in ("AUSTRIA", "TURKEY") else (DUMBBOT,) for power in POWERS}
+    games = kind(position, "ITALY", by_power, (GREEDY,), 1901)
+    expected = [power in ("AUSTRIA", "ITALY", "TURKEY") for power in POWERS]
+    assert all(greedy_seats(games, seed) == expected for seed in range(4))
+    same = [kind(position, "ITALY", each, (GREEDY,), 1901) for each in ((DUMBBOT,), dict.fromkeys(POWERS, (DUMBBOT,)))]
+    one, other = ([simulated.centers(orders, seed) for seed in range(6)] for simulated in same)
+    assert one == other
+    mixed = kind(position, "ITALY", (DUMBBOT, GREEDY), (GREEDY,), 1901)
+    drawn = [greedy_seats(mixed, seed) for seed in range(20)]
+    assert all(players[POWERS.index("ITALY")] for players in drawn)
+    assert {player for players in drawn for player in players} == {False, True}
+
+
 def test_a_position_goes_through_its_state() -> None:
     for position in positions(seed=4):
         assert DiplomacyGame.from_state(position.state(), 1999).position == position
