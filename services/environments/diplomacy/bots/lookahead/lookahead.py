@@ -20,7 +20,8 @@ from services.environments.diplomacy.position import Position
 from services.environments.playing import Bot
 
 FURTHER_YEARS = 1  # games are played on to the end of the next year
-ROUNDS = ((24, 2), (8, 6), (3, 10))  # candidates that are looked at, and further games for each of them
+# Candidates that are looked at, and further games for each of them; sheets that are proposed come on top in the first.
+ROUNDS = ((24, 2), (8, 6), (3, 10))
 LABEL_ROUNDS = ((40, 2), (14, 8), (5, 24))  # of decisions that are imitated: for three times the time
 NEIGHBOURS = 4  # sheets one order away from the best one, which join after a round
 
@@ -70,7 +71,8 @@ class LookaheadBot(Bot):
         that are candidates besides those of bots.
         """
         rng = random.Random(seed)
-        found = candidate_sheets(position, power, self._own, self._rounds[0][0], rng, proposed)
+        count = self._rounds[0][0] + len(set(proposed))
+        found = candidate_sheets(position, power, self._own, count, rng, proposed)
         if played is not None:
             count = self._rounds[0][0] // 2
             found = [played, *found, *(changed_sheet(position, power, played, rng) for _ in range(count))]
@@ -90,7 +92,8 @@ class LookaheadBot(Bot):
 
         kept = found
         for number, (count, games) in enumerate(self._rounds, start=1):
-            kept = sorted(kept, key=value, reverse=True)[:count]
+            if number > 1:
+                kept = sorted(kept, key=value, reverse=True)[:count]
             if played is not None and played not in kept:
                 kept.append(played)
             seeds += [rng.getrandbits(62) for _ in range(games)]
