@@ -12,6 +12,7 @@ from opponents.champion.shipped import CHAMPION
 
 LOOKAHEAD_PREFIX = "lookahead:"
 POLICY_PREFIX = "policy:"
+PROPOSAL_TEMPERATURE = 0.7  # of a policy that looks ahead, unless a user names another: its sheets should differ
 
 
 class PlayerName(NamedTuple):

@@ -20,7 +20,7 @@ from grpo_core.checkpoints.folders import MANIFEST, checkpoint_versions, latest_
 from grpo_core.errors import one_line
 from grpo_core.models.folder_files import check_files
 from opponents.champion.shipped import CHAMPION, player_folder
-from opponents.player_names import player_name, with_saved
+from opponents.player_names import PROPOSAL_TEMPERATURE, player_name, with_saved
 from opponents.players.chat_players import ChatPlayers
 from opponents.settings import REMOTE_PREFIX
 from services.environments.environment import World
@@ -116,7 +116,7 @@ def open_policy(
     A checkpoint or an exported policy plays with its own run's prompts, decoding and completion length. Outside a run a
     model with a chat template is asked in its conversations, any other in compact notation, with the defaults else. The
     sampling temperature is ``temperature``, by default that of its run's training games or, if ``evaluation``,
-    evaluation games.
+    evaluation games. One that looks ahead has ``PROPOSAL_TEMPERATURE`` by default.
 
     Raises RunError if there is no such player, CheckpointError if the folder is not a usable checkpoint, ConfigError if
     its run's config cannot be used, EndpointError if there is no such remote player or its key is missing.
@@ -128,9 +128,11 @@ def open_policy(
     if name in world.bots:
         return world.make_bot(name)
     saved, looks_ahead = player_name(name)
-    policy = _open_saved(saved, remotes, world, temperature, evaluation)
     if not looks_ahead:
-        return policy
+        return _open_saved(saved, remotes, world, temperature, evaluation)
+    if temperature is None:
+        temperature = PROPOSAL_TEMPERATURE
+    policy = _open_saved(saved, remotes, world, temperature, evaluation)
     assert isinstance(policy, PromptedPolicy)  # ``check_player`` refuses others
     return world.looking_ahead(policy)
 

@@ -14,7 +14,7 @@ from grpo_core.errors import one_line
 from grpo_core.files import read_json
 from grpo_core.types import PolicyVersion
 from opponents.champion.shipped import CHAMPION, as_folder, shipped_champion
-from opponents.player_names import player_name, with_saved
+from opponents.player_names import PROPOSAL_TEMPERATURE, player_name, with_saved
 from opponents.players.chat_players import ChatPlayers
 from opponents.population.member import package_version, release_checksum
 from opponents.settings import PLAYER_PREFIX, REMOTE_PREFIX
@@ -69,7 +69,9 @@ def describe_player(
 
     Raises EndpointError if there is no such remote player, CheckpointError if the weights cannot be read.
     """
-    saved = player_name(name).saved
+    saved, looks_ahead = player_name(name)
+    if looks_ahead and temperature is None:
+        temperature = PROPOSAL_TEMPERATURE
     found = _describe_saved(saved, remotes, temperature, evaluation)
     return found if saved == name else replace(found, player=with_saved(name, found.player))
 

@@ -36,6 +36,7 @@ from grpo_core.models.named_tensors import named_tensors
 from grpo_core.models.pretrained import load_model
 from opponents.champion import shipped
 from opponents.champion.shipped import ROOM, WEIGHTS, ChampionError, shipped_champion
+from opponents.player_names import PROPOSAL_TEMPERATURE
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.llm_policy import LLMPolicy
 from opponents.population.population import Population
@@ -118,8 +119,12 @@ def test_it_plays_with_the_settings_in_its_folder(here: Path, monkeypatch: pytes
     assert seen["temperature"] == made["evaluation"]["temperature"]
     assert seen["settings"].decoding == made["inference"]["decoding"]
     assert seen["settings"].max_completion_length == made["inference"]["max_completion_length"]
-    open_policy("champion", REMOTES)
+    open_policy("policy:champion", REMOTES)
     assert seen["temperature"] == made["inference"]["temperature"]
+    for temperature, expected in ((None, PROPOSAL_TEMPERATURE), (0.2, 0.2)):
+        open_policy("champion", REMOTES, temperature=temperature, evaluation=True)
+        described = describe_player("champion", REMOTES, temperature=temperature, evaluation=True)
+        assert seen["temperature"] == described.temperature == expected
 
 
 def test_it_looks_ahead_unless_its_policy_alone_is_named(here: Path) -> None:
@@ -200,10 +205,11 @@ def test_a_game_to_1901_says_that_it_played(here: Path, command) -> None:
 def test_rows_have_its_name_version_and_checksum(here: Path) -> None:
     request = diplomacy_request(1, Ending(1901))
     champion = shipped_champion()
-    [row] = evaluation_rows(request, ["champion"], evaluate(request, ["champion"], ["champion"], this_process))
+    alone = "policy:champion"  # six of them do not look ahead in every seat
+    [row] = evaluation_rows(request, ["champion"], evaluate(request, ["champion"], [alone], this_process))
     expected = ("champion", champion.version, champion.checksum)
     assert (row["checkpoint"], row["version"], row["checksum"]) == expected
-    assert (row["against"], row["against_version"], row["against_checksum"]) == expected
+    assert (row["against"], row["against_version"], row["against_checksum"]) == (alone, *expected[1:])
     found = compare_players(request, ["champion", "hold"], ["hold"], mixed=True, open_place=this_process)
     assert [(row["checkpoint"], row["version"], row["checksum"]) for row in found.rows] == [
         expected,
@@ -218,7 +224,7 @@ def test_rows_have_its_name_version_and_checksum(here: Path) -> None:
             "evaluate",
             "hold",
             "--against",
-            "champion",
+            "policy:champion",
             "--games-per-country",
             "1",
             "--until",
