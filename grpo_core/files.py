@@ -146,3 +146,8 @@ def path_inside(folder: Path, name: object) -> Path:
     if not parts or name.startswith("/") or ".." in parts:
         raise ValueError(f"{one_line(name, 80)!r} is no file in the folder {folder}")
     return folder / name
+
+
+def file_name(text: str) -> str:
+    """A name for a file or folder: ``policy-champion`` of ``policy:champion``; letters, digits, - _ and . stay."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", text)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from opponents.champion.shipped import CHAMPION
-
+CHAMPION = "champion"  # what comes with the package; ``./champion`` is a folder of that name
 LOOKAHEAD_PREFIX = "lookahead:"
 POLICY_PREFIX = "policy:"
 PROPOSAL_TEMPERATURE = 0.7  # of a policy that looks ahead, unless a user names another: its sheets should differ
@@ -23,7 +22,7 @@ class PlayerName(NamedTuple):
 
 
 def player_name(name: str) -> PlayerName:
-    """Take a name apart. A folder whose name begins with one of the prefixes is written ``./lookahead:x``."""
+    """Take a name apart. A folder or run whose name begins with one of the prefixes is written ``./lookahead:x``."""
     if name.startswith(LOOKAHEAD_PREFIX):
         return PlayerName(name.removeprefix(LOOKAHEAD_PREFIX), looks_ahead=True)
     if name.startswith(POLICY_PREFIX):
@@ -31,7 +30,13 @@ def player_name(name: str) -> PlayerName:
     return PlayerName(name, looks_ahead=name == CHAMPION)
 
 
+def policy_alone(name: str) -> str:
+    """The name of the same policy without simulated games, whose probabilities are those of its own sampling."""
+    saved, looks_ahead = player_name(name)
+    return f"{POLICY_PREFIX}{saved}" if looks_ahead else name
+
+
 def with_saved(name: str, saved: str) -> str:
-    """The name with another place for its policy: of ``lookahead:runs/demo`` its newest checkpoint, for instance."""
+    """The name with another place for its policy, and what stands before it: ``lookahead:`` and a run's checkpoint."""
     before = player_name(name).saved
     return name[: len(name) - len(before)] + saved

@@ -88,11 +88,10 @@ def add(
 ) -> None:
     """Let a policy from elsewhere, a bot or a remote player join a run: its weights and their origin are stored.
 
-    It must fit the run's own policy (architecture, sizes, tokenizer), or play as it is, as the champion always does.
-    Line-ups may draw it from the next update on.
+    It must fit the run's own policy (architecture, sizes, tokenizer), or play as it is, as the champion and
+    lookahead:RUN always do. Line-ups may draw it from the next update on.
     """
     from cluster.errors import RunError
-    from opponents.champion.shipped import CHAMPION
     from opponents.player_names import player_name
     from opponents.settings import REMOTE_PREFIX
 
@@ -103,7 +102,7 @@ def add(
         if member is not None or name is not None:
             raise RunError(f"--member and --id are for policies; {what} has its own name")
         joined = _add_fixed(population, to, what, weight, country, pin)
-    elif as_it_is or player_name(what).saved == CHAMPION:
+    elif as_it_is or player_name(what) != (what, False):
         if member is not None:
             raise RunError("--member takes weights out of a population, so it cannot play as it is; leave one out")
         joined = _add_as_it_is(population, world, what, name, weight, country, pin)
@@ -338,7 +337,7 @@ def _add_as_it_is(
     from cluster.evaluation.players.opening import check_player, check_world
     from cluster.runs.folder import sampling_of
     from opponents.champion.shipped import CHAMPION, player_folder
-    from opponents.player_names import player_name
+    from opponents.player_names import player_name, with_saved
     from opponents.players.chat_players import ChatPlayers
     from opponents.population.importer import find_source
     from opponents.population.saved_players import saved_player
@@ -346,7 +345,8 @@ def _add_as_it_is(
     check_player(what, ChatPlayers({}), type(world))
     saved = player_name(what).saved
     check_world(what, sampling_of(player_folder(saved)), world)
-    proposed = CHAMPION if saved == CHAMPION else find_source(Path(saved)).name
+    own = CHAMPION if saved == CHAMPION else find_source(Path(saved)).name
+    proposed = with_saved(what, own).replace(":", "-")
     chosen = (name or proposed).removeprefix("player/")
     player = saved_player(chosen, what)
     with population.transaction():

@@ -17,6 +17,8 @@ from cluster.diagnostics.security import on_cluster, ray_access, replay_access
 from cluster.runtime.memory import GIB, available_bytes, needed_bytes
 from cluster.runtime.placement import gpus_asked, lacking_gpus
 from grpo_core.errors import EntenteError
+from opponents.player_names import player_name, policy_alone
+from opponents.settings import saved_members
 from services.inference.vllm_backend.startup import vllm_installed
 from services.metrics.trackers.registry import install_command, missing_trackers
 
@@ -48,6 +50,7 @@ def examine(config: Config | None, run_dir: Path | None = None) -> list[Finding]
             metrics_port(config.metrics),
             _trackers(config.metrics.trackers),
             _world_files(config),
+            _slow_opponents(config),
         ]
     if config is not None or run_dir is not None:
         checks.append(run_folder(asked.run, run_dir))
@@ -114,6 +117,20 @@ def _world_files(config: Config) -> Iterator[Finding]:
             config.world.check_files(config.evaluation)
         except EntenteError as error:
             yield fault(config.task.name, str(error))
+
+
+def _slow_opponents(config: Config) -> Iterator[Finding]:
+    """Warn of opponents that look ahead: training and its evaluations wait for them."""
+    if not config.world.has_opponents:
+        return
+    evaluation = config.evaluation
+    players = [*saved_members(config.opponents).values(), *evaluation.against, *evaluation.final_against]
+    if slow := [name for name in dict.fromkeys(players) if player_name(name).looks_ahead]:
+        yield warn(
+            "opponents",
+            f"{', '.join(slow)}: looks ahead, so that whole games against six of it take a minute of a core each; "
+            f"{policy_alone(slow[0])} is the policy alone, and fast",
+        )
 
 
 def _trackers(names: Sequence[str]) -> Iterator[Finding]:

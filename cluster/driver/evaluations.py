@@ -16,6 +16,7 @@ from cluster.runs.folder import RunFolder
 from cluster.runs.imitation_report import UNTRAINED
 from cluster.runs.provenance import commit
 from grpo_core.checkpoints.atomic_write import writing
+from grpo_core.files import file_name
 
 FIRST, IMITATED, LAST = "untrained", "imitated", "trained"
 
@@ -92,7 +93,7 @@ def _evaluate(
 ) -> None:
     """Play the policy in each role alike against one anchor; one game of each role is saved."""
     settings, world = config.evaluation, config.world
-    saved = folder.games / f"{label}-{against}"
+    saved = folder.games / file_name(f"{label}-{against}")
     with writing(saved):
         saved.mkdir(parents=True, exist_ok=True)
     games = saved_first(world.evaluation_games(settings, against, config.run.seed), saved, commit())

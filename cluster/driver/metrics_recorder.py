@@ -32,6 +32,7 @@ from cluster.runs.folder import RunFolder
 from cluster.runs.restarts import restarts
 from cluster.runtime.stop_signals import shielded
 from grpo_core.errors import DivergenceError, StorageError
+from grpo_core.files import file_name
 from grpo_core.types import RoleMeasures
 from services.metrics.catalogue import Value, declare, evaluation_name, finite, key
 from services.metrics.display.display import Display
@@ -276,7 +277,7 @@ class MetricsRecorder:
         facts = self._world.evaluation_facts(self._evaluation)
         columns, rows = evaluation_table(self._summary.evaluations, self._measured, facts)
         self._trackers.evaluations(self._version, columns, rows)
-        self._trackers.replay(self._version, f"{label}-{row['against']}", saved_games)
+        self._trackers.replay(self._version, file_name(f"{label}-{row['against']}"), saved_games)
         self._serve({PROGRESS_TIME: time.time()})
         met = self._world.opposition(row["against"])
         self.display.log(f"{label} policy {met}: {describe(row, self._measured, facts)}")

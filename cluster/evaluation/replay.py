@@ -13,6 +13,7 @@ from cluster.evaluation.records.decision_recorder import DecisionRecorder
 from cluster.evaluation.records.game_origins import describe_player
 from cluster.runs.progress_bars import AddBar
 from opponents.champion.shipped import name_of_path
+from opponents.player_names import policy_alone
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.game_origin import ORIGIN_KEY
 from services.environments.diplomacy.played_phases import PlayedPhase, played_phases
@@ -48,7 +49,7 @@ def write_replay(
     powers = [seat.strip().upper() for seat in seats]
     if unknown := [power for power in powers if power not in POWERS]:
         raise RunError(f"there is no power {unknown[0]!r}; the seven are {', '.join(POWERS)}")
-    chosen = None if policy is None else newest(name_of_path(policy))
+    chosen = None if policy is None else policy_alone(newest(name_of_path(policy)))
     asked = None if chosen is None else _Asked(chosen, powers, add_bar)
     replays = [_replay(game, asked) for game in games]
     write_page(out, replay_page(replays[0]) if len(replays) == 1 else comparison_page(replays[0], replays[1]))

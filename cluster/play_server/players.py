@@ -84,7 +84,10 @@ class Players:
             own = await policy_of(policy, power)
             if own is None:
                 raise PlayerError(f"{name} tells no probabilities; ask a bot or a policy")
-            return "Probabilities of whole order sheets.", await insight.likeliest_sheets(own, position, power, HINTS)
+            told = "Probabilities of whole order sheets."
+            if getattr(policy, "is_slow", False):
+                told = "Probabilities of its policy's sheets, of which it gives the best after simulated games."
+            return told, await insight.likeliest_sheets(own, position, power, HINTS)
 
         return await self.run(ask, DECISION_TIMEOUT_S, f"{name}, which was asked for hints,")
 

@@ -1,4 +1,4 @@
-"""The champion: a trained policy that comes with the package, and that players and starts of runs name ``champion``.
+"""The champion, which comes with the package: a trained policy, with simulated games when it plays as ``champion``.
 
 ``python -m cluster.export.champion FOLDER`` replaces it by an exported policy.
 """

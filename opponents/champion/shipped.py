@@ -11,8 +11,9 @@ from grpo_core.checkpoints.folders import fingerprint, weights_checksum
 from grpo_core.errors import CheckpointError
 from grpo_core.files import check_regular, path_inside, read_json
 from grpo_core.models.hub import model_folder, without_folders
+from opponents import player_names
 
-CHAMPION = "champion"  # the name; ``./champion`` is a folder of that name
+CHAMPION = player_names.CHAMPION
 ROOM = Path(__file__).parent
 WEIGHTS = "weights"  # in the room: an exported policy's folder
 MANIFEST = "manifest.json"  # beside it, not in it: a folder with such a file would be a checkpoint
@@ -68,14 +69,14 @@ def starting_folder(path: str) -> Path:
 
 
 def name_of_path(given: str | os.PathLike[str]) -> str:
-    """Return a player's name as text. A path object is always a folder, also one that is called ``champion``."""
+    """Return a player's name as text. A path object is always a folder, whatever it is called."""
     name = os.fspath(given)
     return name if isinstance(given, str) else as_folder(name)
 
 
 def as_folder(name: str) -> str:
-    """Return the name of a folder so that it does not read as the shipped champion's."""
-    return f"./{name}" if name == CHAMPION else name
+    """Return the name of a folder so that it does not read as the champion's, or as how a policy plays."""
+    return name if player_names.player_name(name) == (name, False) else f"./{name}"
 
 
 def shown_path(path: str) -> str:

@@ -40,7 +40,7 @@ Temperature = Annotated[
         min=0,
         max=100,
         help="Sampling temperature of players that are checkpoints; 0 is greedy.",
-        show_default="evaluation.temperature of their run, or 1",
+        show_default="evaluation.temperature of their run, or 1; 0.7 where they look ahead",
     ),
 ]
 Processes = Annotated[

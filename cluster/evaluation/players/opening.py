@@ -1,11 +1,11 @@
 """Opens a player by the name that a user gives: a bot, the champion, a checkpoint, a run or a remote player.
 
-``lookahead:`` before a name adds simulated games to every decision; ``policy:champion`` is the champion without them.
+``lookahead:`` before a saved policy adds simulated games to every decision; ``policy:champion`` has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,8 +49,11 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
         return
     given = name
     name, looks_ahead = player_name(name)
-    if name != given and (name in bot_names or name.startswith(REMOTE_PREFIX)):
-        raise RunError(f"{one_line(given, 120)}: before the colon stands how a saved policy plays, and {name} is none")
+    if name != given and not _may_follow_a_prefix(name, bot_names):
+        raise RunError(
+            f"{one_line(given, 120)}: before the colon stands how a saved policy plays, and "
+            f"{one_line(repr(name), 120)} is none"
+        )
     if looks_ahead and not world.looks_ahead:
         raise RunError(f"{one_line(given, 120)} plays by simulated games, and the world {world.name} has none")
     if name.startswith(REMOTE_PREFIX):
@@ -68,7 +71,7 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
             )
         raise RunError(
             f"{one_line(repr(name), 120)} is neither a bot ({', '.join(bot_names)}) nor {CHAMPION} nor the folder of a "
-            "checkpoint or run, nor remote:NAME, nor RUN:MEMBER of a run's population; lookahead: may stand before them"
+            "checkpoint or run, nor remote:NAME, nor RUN:MEMBER of a run's population, any of them after lookahead:"
         )
     sampling_of(path)
     check_files(latest_checkpoint(path) or path)
@@ -79,12 +82,20 @@ def sharing_names(anchor: str) -> tuple[str, ...]:
 
     A folder may have a plus in its name.
     """
-    return (anchor,) if Path(anchor).exists() else tuple(anchor.split(SHARED))
+    return (anchor,) if Path(player_name(anchor).saved).exists() else tuple(anchor.split(SHARED))
 
 
 def sharing_players(anchor: str | Policy) -> tuple[str | Policy, ...]:
     """The players of ``sharing_names``, or the one that is open."""
     return sharing_names(anchor) if isinstance(anchor, str) else (anchor,)
+
+
+def _may_follow_a_prefix(name: str, bot_names: Collection[str]) -> bool:
+    """Whether a name may be that of a saved policy, without another prefix."""
+    if not name or name in bot_names or name.startswith(REMOTE_PREFIX) or player_name(name).saved != name:
+        return False
+    member = member_name(name)
+    return member is None or find_member(*member)[1].kind == "policy"
 
 
 def newest(name: str) -> str:
@@ -108,7 +119,7 @@ def open_policy(
 ) -> Policy:
     """Open a bot, ``champion``, a checkpoint or run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
 
-    It plays ``world``; None: the default one. ``lookahead:`` before any of them compares what it writes by simulated
+    It plays ``world``; None: the default one. ``lookahead:`` before a saved policy compares what it writes by simulated
     games; the champion does so anyway, and ``policy:champion`` does not.
 
     A player that is open already stays as it is.
@@ -134,7 +145,8 @@ def open_policy(
         temperature = PROPOSAL_TEMPERATURE
     policy = _open_saved(saved, remotes, world, temperature, evaluation)
     assert isinstance(policy, PromptedPolicy)  # ``check_player`` refuses others
-    return world.looking_ahead(policy)
+    player = world.looking_ahead(policy)
+    return player.at(temperature) if temperature == 0 else player
 
 
 def _open_saved(name: str, remotes: ChatPlayers, world: World, temperature: float | None, evaluation: bool) -> Policy:

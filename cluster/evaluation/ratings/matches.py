@@ -10,6 +10,7 @@ from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.evaluation.ratings.games import play_in_order, rating_games
 from cluster.evaluation.ratings.players import RatingPlayers, outsider_id
+from cluster.evaluation.tables.playing import games_at_once
 from cluster.runs.folder import RunFolder
 from cluster.runs.progress_bars import AddBar
 from grpo_core.checkpoints.folders import checkpoint_versions
@@ -21,8 +22,6 @@ from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import RATINGS, save_ratings, saved_ratings
 from services.environments.environment import World
 from services.inference.engine import LEARNER
-
-CONCURRENT_GAMES = 64
 
 
 def rate(
@@ -70,8 +69,7 @@ def rate(
             players = RatingPlayers(config, run_dir, population)
             try:
                 await players.open(tuple(only))
-                # Bots answer at once: concurrent games among bots gain nothing, and would be slow to stop.
-                at_once = CONCURRENT_GAMES if players.suspends else 1
+                at_once = games_at_once(players.by_id.values())
                 await play_in_order(games, players.by_id, world, at_once, rated)
             finally:
                 await players.close()

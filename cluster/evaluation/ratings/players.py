@@ -51,11 +51,6 @@ class RatingPlayers:
         self._remotes = ChatPlayers(config.opponents.remotes, self._world.language)
         self._engine: TorchEngine | None = None
 
-    @property
-    def suspends(self) -> bool:
-        """Whether other games can continue while a player computes its answer."""
-        return any(not player.startswith("bot/") for player in self.by_id)
-
     async def open(self, players: Sequence[str]) -> None:
         """Open players of the population, outsiders and the learner.
 

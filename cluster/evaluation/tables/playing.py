@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from cluster.evaluation.players.opening import open_policy
@@ -16,6 +16,19 @@ from services.environments.environment import World
 from services.environments.playing import Bot, Game, Policy, SamplingPolicy
 
 CONCURRENT_GAMES = 64  # of one process; an engine batches their decisions
+SLOW_GAMES = 4  # of players that compute in Python between the decisions that an engine batches
+
+
+def games_at_once(players: Collection[Policy]) -> int:
+    """How many games of these players one process plays best at once.
+
+    Bots never wait, so that a second game would only need memory; where slow players are, many games at once would only
+    end later.
+    """
+    bots = [player for player in players if isinstance(player, Bot)]
+    if len(bots) == len(players) or any(bot.is_slow for bot in bots):
+        return 1
+    return SLOW_GAMES if any(getattr(player, "is_slow", False) for player in players) else CONCURRENT_GAMES
 
 
 class OpenTables:
@@ -28,14 +41,8 @@ class OpenTables:
 
     @property
     def concurrent_games(self) -> int:
-        """How many games to play at once.
-
-        Bots never wait, so that a second game would only need memory; where slow ones play, many games at once would
-        only end later.
-        """
-        bots = [player for player in self._players if isinstance(player, Bot)]
-        is_one = len(bots) == len(self._players) or any(bot.is_slow for bot in bots)
-        return 1 if is_one else CONCURRENT_GAMES
+        """How many games to play at once."""
+        return games_at_once(self._players)
 
     async def play(self, table: Table) -> Played:
         """Play one game to its end. Raises StorageError if a game that is to be kept cannot be written."""

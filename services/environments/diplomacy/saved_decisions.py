@@ -9,7 +9,7 @@ from grpo_core.errors import one_line
 from grpo_core.seeds import derive_seed
 from services.environments.diplomacy.bots.lookahead.lookahead import LABEL_ROUNDS, LookaheadBot
 from services.environments.diplomacy.bots.lookahead.seats import Others
-from services.environments.diplomacy.bots.registry import BOT_NAMES, make_bot
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.game_origin import seated_players
 from services.environments.diplomacy.played_phases import played_phases
@@ -28,7 +28,7 @@ def saved_decisions(settings: DiplomacyImitation, file: Path, language: Diplomac
     Illegal orders are left out, as are powers without a legal order in a phase: they were absent, or their orders are
     in another notation. With ``imitation.relabel`` the orders are those of this bot, whose seeds follow from the file's
     name; with ``imitation.relabel_margin`` those that were given, where it finds none that are so much better. It then
-    expects the bots that the game's record seats, and in other seats ``imitation.against``.
+    expects DumbBot and greedy where the game's record seats them, and in other seats ``imitation.against``.
 
     Raises SavedGameError if the file is not a saved game.
     """
@@ -54,10 +54,10 @@ def saved_decisions(settings: DiplomacyImitation, file: Path, language: Diplomac
 
 
 def _expected(seated: Mapping[str, str], against: Sequence[str]) -> Others:
-    """The bots that simulated games have in each seat."""
+    """The bots that simulated games have in each seat: those that machine code knows, where they sat in the game."""
     others: list[Bot] = [make_bot(name) for name in against or ("dumbbot",)]
-    quick = {name: [make_bot(name)] for name in BOT_NAMES if name != "lookahead"}
-    return {power: quick.get(seated.get(power, ""), others) for power in POWERS}
+    known = {name: [make_bot(name)] for name in ("dumbbot", "greedy")}
+    return {power: known.get(seated.get(power, ""), others) for power in POWERS}
 
 
 def check_players(files: Sequence[Path], wanted: Sequence[str]) -> None:

@@ -194,7 +194,10 @@ class Diplomacy(World):
 
     def looking_ahead(self, policy: PromptedPolicy) -> PromptedPolicy:
         """Order sheets of the policy meet simulated games, as those of the bot ``lookahead`` do."""
+        from services.environments.diplomacy.bots.lookahead.lookahead import prepare
         from services.environments.diplomacy.bots.lookahead.policy import LookaheadPolicy
+
+        prepare()
 
         return LookaheadPolicy(policy, self.language)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_core.files import check_regular, parse_json, path_inside, read_bytes, read_json
+from grpo_core.files import check_regular, file_name, parse_json, path_inside, read_bytes, read_json
 
 
 def test_a_regular_file_is_read_also_through_a_link(tmp_path: Path) -> None:
@@ -69,3 +69,11 @@ def test_a_name_that_leaves_its_folder_is_refused(name: object) -> None:
 
 def test_a_name_below_a_folder_is_kept() -> None:
     assert path_inside(Path("run"), "a/b..c.json") == Path("run/a/b..c.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("trained-dumbbot", "trained-dumbbot"), ("policy:champion", "policy-champion"), ("../a b", "..-a-b")],
+)
+def test_any_text_becomes_a_name_of_a_file(text: str, expected: str) -> None:
+    assert file_name(text) == expected

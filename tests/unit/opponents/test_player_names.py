@@ -8,8 +8,9 @@ import pytest
 
 from cluster.configs.loader import load_config
 from cluster.configs.shareable import shareable
-from opponents.champion.shipped import shipped_champion
-from opponents.player_names import player_name, with_saved
+from cluster.diagnostics.doctor import _slow_opponents
+from opponents.champion.shipped import as_folder, name_of_path, shipped_champion, shown_path
+from opponents.player_names import player_name, policy_alone, with_saved
 from opponents.population.population import Population
 from opponents.population.saved_players import check_saved_player, saved_player
 from tests.unit.opponents.population_cases import make_run
@@ -55,3 +56,30 @@ def test_what_is_shared_of_a_config_has_no_folder_before_the_last() -> None:
     chosen = [f"opponents.players.{name}={path}" for name, path in players.items()]
     shared = shareable(load_config("smoke", chosen))["opponents"]["players"]
     assert shared == {"a": "lookahead:mine", "b": "policy:champion", "c": "./champion"}
+
+
+def test_a_folders_name_never_reads_as_how_a_policy_plays() -> None:
+    for name in ("champion", "policy:champion", "lookahead:x"):
+        assert as_folder(name) == f"./{name}"
+        assert shown_path(f"/models/{name}") == f"./{name}"
+        assert name_of_path(Path(name)) == f"./{name}"
+    assert as_folder("mine") == "mine"
+
+
+def test_the_policy_alone_of_a_player_that_looks_ahead() -> None:
+    assert policy_alone("champion") == policy_alone("lookahead:champion") == "policy:champion"
+    assert policy_alone("lookahead:runs/demo") == "policy:runs/demo"
+    assert policy_alone("runs/demo") == "runs/demo"
+
+
+def test_doctor_warns_of_opponents_that_look_ahead() -> None:
+    def found(*chosen: str) -> list[str]:
+        findings = _slow_opponents(load_config("smoke", list(chosen)))
+        return [finding.text.split(":")[0] for finding in findings]
+
+    assert found() == found('evaluation.against=["policy:champion"]') == []
+    assert found('evaluation.against=["champion", "random"]') == ["champion"]
+    assert found("opponents.members={champion=1.0}") == ["champion"]
+    slow = ['opponents.players={a="lookahead:runs/a"}', 'opponents.members={"player:a"=1.0, random=1.0}']
+    assert found(*slow) == ["lookahead"]
+    assert found("opponents.players={a='policy:champion'}", "opponents.members={'player:a'=1.0, random=1.0}") == []

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from grpo_core.files import read_bytes
+from grpo_core.files import file_name, read_bytes
 from services.reports.colors import MAP_COLORS
 from services.reports.run_report.data import RunData, checkpoint_update
 
@@ -59,7 +59,7 @@ def is_own(game: Path) -> bool:
 
 def game_files(run: RunData, label: str, against: str) -> Iterator[Path]:
     """Yield the games that an evaluation saved; none of a folder that leads out of the run."""
-    folder = run.folder / "games" / f"{label}-{against}"
+    folder = run.folder / "games" / file_name(f"{label}-{against}")
     # A link in a run from elsewhere must not lead to files that are not the run's.
     if not _FOLDER.fullmatch(folder.name) or not folder.resolve().is_relative_to(run.folder.resolve()):
         return

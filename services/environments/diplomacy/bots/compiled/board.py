@@ -23,7 +23,6 @@ class Board(NamedTuple):
     """What never changes."""
 
     province: Ints  # (N,) of each unit-location
-    is_fleet: Flags  # (N,)
     neighbors: Ints  # (N, D) unit-locations one step away, in order, then -1
     reach: Flags  # (N, V) whether a unit there can move into the province, and so support into it
     siblings: Ints  # (N, 3) the unit-locations of the same province, repeated to fill the row
@@ -47,7 +46,6 @@ def board() -> Board:
         home_of[[known.province_index[province(home)] for home in standard_map().homes[power]]] = number
     return Board(
         province=at,
-        is_fleet=np.array([node[0] == "F" for node in world.nodes]),
         neighbors=_rows(neighbors),
         reach=known.reach > 0,
         siblings=known.siblings.astype(np.int64),

@@ -19,6 +19,8 @@ SAMPLES = 8  # order sheets of the policy at each decision
 class LookaheadPolicy:
     """Plays any seat by the best of a policy's sheets, bots' sheets and changes of both; keeps no state of a game."""
 
+    is_slow = True
+
     def __init__(
         self, policy: PromptedPolicy, language: Language, bot: LookaheadBot | None = None, samples: int = SAMPLES
     ) -> None:
@@ -29,8 +31,10 @@ class LookaheadPolicy:
         self._samples = samples
 
     def at(self, temperature: float) -> LookaheadPolicy:
-        """The same player with sheets that the policy samples at another temperature; 0 is greedy."""
+        """The same player with sheets that the policy samples at another temperature; 0 is greedy: one sheet."""
         other = copy(self)
+        if temperature == 0:
+            other._samples = 1
         other.policy = self.policy.at(temperature)
         return other
 

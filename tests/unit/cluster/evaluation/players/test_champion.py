@@ -149,12 +149,19 @@ def test_it_looks_ahead_unless_its_policy_alone_is_named(here: Path) -> None:
 
 
 def test_only_saved_policies_look_ahead_and_only_where_games_can_be_simulated(here: Path) -> None:
-    for name in ("lookahead:dumbbot", "policy:dumbbot", "lookahead:remote:gpt"):
+    make_run(here / "run", 1)
+    for name in (
+        "lookahead:dumbbot",
+        "policy:dumbbot",
+        "lookahead:remote:gpt",
+        "lookahead:policy:champion",
+        "policy:",
+        "lookahead:run:bot/random",
+    ):
         with pytest.raises(RunError, match=r"before the colon stands how a saved policy plays"):
             check_player(name, REMOTES)
-    with pytest.raises(RunError, match=r"neither a bot .* lookahead: may stand before them"):
+    with pytest.raises(RunError, match=r"neither a bot .* any of them after lookahead:"):
         check_player("lookahead:nobody", REMOTES)
-    make_run(here / "run", 1)
     kuhn = load_config("kuhn").world
     with pytest.raises(RunError, match=r"plays by simulated games, and the world kuhn has none"):
         check_player("lookahead:run", REMOTES, type(kuhn))

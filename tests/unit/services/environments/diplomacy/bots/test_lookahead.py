@@ -18,6 +18,7 @@ from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.rules.geography import geography
 from services.environments.diplomacy.rules.orders import sheet
+from services.environments.diplomacy.text.language import DiplomacyLanguage
 
 DUMBBOT, GREEDY = make_bot("dumbbot"), make_bot("greedy")
 FEW = ((6, 1), (2, 1))  # candidates and games: enough to see that all kinds of phases work
@@ -227,3 +228,16 @@ def test_what_was_played_stays_unless_another_sheet_is_better_by_the_margin() ->
                 changed.append(found)
             assert bot.improved(position, power, played, 30.0, 1) == played
     assert len(changed) > 3
+
+
+def test_all_candidates_meet_the_first_games_also_changes_of_what_was_played() -> None:
+    position = positions(seed=8)[0]
+    played = make_bot("hold").actions(position, "FRANCE", 0)
+    values = LookaheadBot(rounds=((12, 1), (2, 1))).choose(position, "FRANCE", 1, played).values
+    changed = [orders for orders in values if sum(a != b for a, b in zip(orders, played, strict=True)) == 1]
+    assert changed  # no bot holds with all units but one
+    language = DiplomacyLanguage()  # units without an order hold
+    proposed = [language.written((order,), position, "FRANCE") for order in ("F BRE - PIC", "A PAR - PIC")]
+    choice = LookaheadBot(rounds=((2, 1), (2, 1))).choose(position, "FRANCE", 1, proposed=proposed)
+    assert len(choice.values) >= 4
+    assert set(proposed) <= set(choice.values)

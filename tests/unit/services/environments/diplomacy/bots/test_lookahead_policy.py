@@ -11,8 +11,6 @@ import pytest
 from services.environments.diplomacy.bots.lookahead.candidates import candidate_sheets
 from services.environments.diplomacy.bots.lookahead.lookahead import LookaheadBot
 from services.environments.diplomacy.bots.lookahead.policy import LookaheadPolicy
-from services.environments.diplomacy.bots.lookahead.simulation import Simulator
-from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.bots.simple_bots import HoldBot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import Position
@@ -116,11 +114,18 @@ def test_temperature_prompt_and_probabilities_are_those_of_the_policy() -> None:
     assert asyncio.run(policy.specialist("FRANCE")) is policy.policy
 
 
-def test_a_world_makes_them_with_its_own_bots() -> None:
-    made = Diplomacy(GameSettings()).looking_ahead(Scripted(lambda *_: ()))
+def test_a_world_makes_them_and_asks_the_policy() -> None:
+    policy = Scripted(lambda *_: ())
+    made = Diplomacy(GameSettings()).looking_ahead(policy)
+    assert isinstance(made, LookaheadPolicy)
     position = DiplomacyGame(1902).position
     decision = asyncio.run(made.act(position, "TURKEY", 1))
-    assert decision.actions
-    assert decision.actions != ("A CON H", "A SMY H", "F ANK H")
-    simulator = Simulator(position, "TURKEY", (make_bot("dumbbot"),), (make_bot("dumbbot"),), 1902)
-    assert simulator.centers(decision.actions, 1) >= 3
+    assert len(policy.seeds) == 8
+    assert [order.split()[1] for order in decision.actions] == list(position.orderable["TURKEY"])
+
+
+def test_a_greedy_policy_is_asked_once() -> None:
+    cold = player(lambda *_: SPANISH).at(0.0)
+    assert sorted(asyncio.run(cold.act(autumn(), "FRANCE", 1)).actions) == sorted(SPANISH)
+    assert isinstance(cold.policy, Scripted)
+    assert len(cold.policy.seeds) == 1
