@@ -91,6 +91,11 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "champion against six dumbbot",
     ),
     Run(
+        "entente evaluate policy:champion --against dumbbot --until end",
+        "--games-per-country 1 --until 1901",
+        "policy:champion against six dumbbot",
+    ),
+    Run(
         "entente play --seat FRANCE=runs/demo --default dumbbot --until 1908 --out game.json --html game.html",
         "--until 1902",
         writes="game.html",
