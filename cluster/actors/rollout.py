@@ -267,7 +267,7 @@ class RolloutWorker:
         return language_policy(self._engine, self._tokens, self._config.inference, name, temperature)
 
     def _anchor(self, name: str, candidate: Policy) -> tuple[Policy, SeatPlayer]:
-        """An opponent of evaluations and its description; the champion is read once, in a fraction of a second."""
+        """An opponent of evaluations and its description; a champion is opened once."""
         if player_name(name).saved != CHAMPION or not has_champion(self._world):
             return self._bot(name) if self._world.has_opponents else candidate, describe_bot(name)
         if name not in self._champions:

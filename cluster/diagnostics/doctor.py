@@ -128,7 +128,7 @@ def _slow_opponents(config: Config) -> Iterator[Finding]:
     if slow := [name for name in dict.fromkeys(players) if player_name(name).looks_ahead]:
         yield warn(
             "opponents",
-            f"{', '.join(slow)}: looks ahead, so that whole games against six of it take a minute of a core each; "
+            f"{', '.join(slow)}: looks ahead, so that training and its evaluations wait many times as long; "
             f"{policy_alone(slow[0])} is the policy alone, and fast",
         )
 

@@ -29,12 +29,12 @@ class LookaheadPolicy:
         self._language = language
         self._bot = bot or LookaheadBot()
         self._samples = samples
+        self._is_greedy = False
 
     def at(self, temperature: float) -> LookaheadPolicy:
         """The same player with sheets that the policy samples at another temperature; 0 is greedy: one sheet."""
         other = copy(self)
-        if temperature == 0:
-            other._samples = 1
+        other._is_greedy = temperature == 0
         other.policy = self.policy.at(temperature)
         return other
 
@@ -56,7 +56,10 @@ class LookaheadPolicy:
         if not view.orderable.get(seat):
             return Decision(())
         decisions = await asyncio.gather(
-            *(self.policy.act(view, seat, derive_seed(seed, "sample", number)) for number in range(self._samples))
+            *(
+                self.policy.act(view, seat, derive_seed(seed, "sample", number))
+                for number in range(1 if self._is_greedy else self._samples)
+            )
         )
         read = [split_votes(self._language.written(each.actions, view, seat)) for each in decisions]
         proposed = [tuple(orders) for orders, _ in read]

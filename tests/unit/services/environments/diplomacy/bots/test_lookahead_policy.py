@@ -54,11 +54,9 @@ def autumn() -> Position:
     return DiplomacyGame.from_state(state, 1999).position
 
 
-def player(
-    write: Callable[[float, int], tuple[str, ...]], language: DiplomacyLanguage | None = None
-) -> LookaheadPolicy:
+def player(write: Write, language: DiplomacyLanguage | None = None) -> LookaheadPolicy:
     bot = LookaheadBot([HoldBot()], FEW)
-    bot._own = (HoldBot(),)  # so that nobody but the policy thinks of Spain
+    bot._own = (HoldBot(),)  # so that the policy alone thinks of Spain
     return LookaheadPolicy(Scripted(write), language or DiplomacyLanguage(), bot)
 
 
@@ -129,3 +127,7 @@ def test_a_greedy_policy_is_asked_once() -> None:
     assert sorted(asyncio.run(cold.act(autumn(), "FRANCE", 1)).actions) == sorted(SPANISH)
     assert isinstance(cold.policy, Scripted)
     assert len(cold.policy.seeds) == 1
+    warm = cold.at(0.7)
+    asyncio.run(warm.act(autumn(), "FRANCE", 1))
+    assert isinstance(warm.policy, Scripted)
+    assert len(warm.policy.seeds) == 8
