@@ -29,8 +29,7 @@ def make_policy(
     """
     if settings.path is not None:
         return load_model(starting_folder(settings.path), getattr(torch, settings.dtype))
-    words = (*language.words(), *(language.note_words() if settings.notes else ()))
-    tokenizer = make_word_tokenizer(words, language.word_pattern, language.joins)
+    tokenizer = make_tokenizer(settings, language)
     model = make_small_model(
         settings,
         len(tokenizer),
@@ -40,6 +39,14 @@ def make_policy(
         seed=seed,
     )
     return model, tokenizer
+
+
+def make_tokenizer(settings: PolicySettings, language: Language) -> PreTrainedTokenizerBase:
+    """Make the tokenizer of the policy that the config names; raises as ``make_policy``."""
+    if settings.path is not None:
+        return load_tokenizer(starting_folder(settings.path))
+    words = (*language.words(), *(language.note_words() if settings.notes else ()))
+    return make_word_tokenizer(words, language.word_pattern, language.joins)
 
 
 def check_policy(policy: PolicySettings, inference: InferenceSettings, language: Language) -> None:

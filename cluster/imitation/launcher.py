@@ -15,7 +15,16 @@ from typing import Any
 
 from cluster.errors import RunError
 from cluster.runs.folder import EXPORTED, has_sampling, strict_json
-from cluster.runs.imitation_report import REPORT, Failed, ImitationReport, ImitationTask, Message, StageBegan, StepsDone
+from cluster.runs.imitation_report import (
+    REPORT,
+    Failed,
+    GamesHandedOver,
+    ImitationReport,
+    ImitationTask,
+    Message,
+    StageBegan,
+    StepsDone,
+)
 from cluster.runs.new_folder import new_folder
 from cluster.runs.progress_bars import AddBar
 from cluster.runtime.actor_env import actor_variables, started_with
@@ -89,8 +98,9 @@ def _run_rank(task: ImitationTask, rank: int, meeting: str, draft: Path, connect
 def _listen(connections: list[Connection], processes: list[Any], add_bar: AddBar) -> ImitationReport:
     """Show the processes' progress until the first process reports that the policy is written."""
     bars: dict[str, Callable[[int], None]] = {}
+    open_connections = list(connections)
     while True:
-        ready = multiprocessing.connection.wait(connections, SILENCE_TIMEOUT_S)
+        ready = multiprocessing.connection.wait(open_connections, SILENCE_TIMEOUT_S)
         if not ready:
             raise RunError(
                 f"imitation made no step for {SILENCE_TIMEOUT_S:.0f} s; is the machine overloaded? "
@@ -107,6 +117,8 @@ def _listen(connections: list[Connection], processes: list[Any], add_bar: AddBar
                     bars.setdefault(name, add_bar(name, steps))
                 case StepsDone(name, steps):
                     bars[name](steps)
+                case GamesHandedOver():
+                    open_connections.remove(connection)
                 case Failed(reason):
                     # The others fail once one of them is gone, and may say so before its own end shows.
                     killed = _one_was_killed(processes)

@@ -1,4 +1,7 @@
-"""One process of imitation: it plays a part of the games and computes a part of each gradient."""
+"""One process of imitation: it plays a part of the games and computes a part of each gradient.
+
+On a machine with a GPU the first process learns there from the games of all.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,23 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
-from cluster.actors.initial_policy import make_policy
+from cluster.actors.initial_policy import make_policy, make_tokenizer
 from cluster.errors import RunError
-from cluster.runs.imitation_report import UNTRAINED, Failed, ImitationReport, ImitationTask, StageBegan, StepsDone
+from cluster.runs.imitation_report import (
+    UNTRAINED,
+    Failed,
+    GamesHandedOver,
+    ImitationReport,
+    ImitationTask,
+    StageBegan,
+    StepsDone,
+)
 from grpo_core.batching.microbatches import TrainingTurn, training_turn
 from grpo_core.checkpoints.atomic_write import writing
 from grpo_core.errors import EntenteError, one_line
-from grpo_core.models.fsdp import Sharding, process_group
+from grpo_core.models.fsdp import ALONE, Sharding, process_group
 from grpo_core.models.pretrained import save_model
 from grpo_core.seeds import derive_seed
 from grpo_core.training.behavior_cloning import BehaviorCloner
@@ -54,12 +66,14 @@ class _Rank:
         self._rank = rank
         self._connection = connection
         self._parent = os.getppid()
+        self._world = task.world
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._learns_alone = self._device.type == "cuda"  # the first process, from the games of all
+        self._tokenizer = make_tokenizer(task.policy, self._world.language)
         # Small updates of bfloat16 weights are rounded away; the run takes them in its own type afterwards.
         wide = task.policy.model_copy(update={"dtype": "float32"})
-        self._world = task.world
-        self._model, self._tokenizer = make_policy(wide, task.seed, self._world.language)
-        if self._settings.processes == 1 and torch.cuda.is_available():
-            self._model.to("cuda")
+        # Made before the games, so that weights that cannot be read are told at once.
+        self._model = None if self._learns_alone and rank else make_policy(wide, task.seed, self._world.language)[0]
 
     def run(self, meeting: str, draft: Path) -> None:
         """Play, learn, and as the first process write the policy and the report."""
@@ -67,38 +81,57 @@ class _Rank:
         games = [*self._saved_games(), *self._played_games()]
         played = time.perf_counter()
         with process_group(self._rank, self._settings.processes, f"file://{meeting}") as ranks:
-            learned, measured = self._split(games)
-            counts = ranks.total(np.array([len(games), len(learned), len(measured)], np.float64)).astype(int).tolist()
-            if not (counts[1] and counts[2]):
-                raise RunError(
-                    f"{counts[0]} games have {counts[1]} decisions to learn from and {counts[2]} to measure on: are "
-                    "the saved games in the notation of the world, and did imitation.saved_players play them?"
-                )
-            if self._rank == 0:
-                with writing(draft):
-                    save_model(self._model, self._tokenizer, draft / UNTRAINED)
-            before, after = self._learn(learned, measured, counts[1], ranks)
-            if self._rank == 0:
-                with writing(draft):
-                    save_model(self._model.cpu(), self._tokenizer, draft)
-        if self._rank == 0:
-            self._connection.send(
-                ImitationReport(
-                    teacher=self._settings.teacher,
-                    games=self._settings.games,
-                    saved_games=counts[0] - self._settings.games,
-                    decisions=counts[1],
-                    held_out_decisions=counts[2],
-                    nats_before=before,
-                    nats_after=after,
-                    playing_seconds=played - start,
-                    training_seconds=time.perf_counter() - played,
-                    made_from=self._task.digest,
-                )
+            if not self._learns_alone:
+                self._learn_from(games, ranks, draft, played - start)
+            elif all_games := ranks.gathered(games):
+                self._learn_from(list(chain(*all_games)), ALONE, draft, played - start)
+            else:
+                self._connection.send(GamesHandedOver())
+
+    def _learn_from(
+        self, games: list[list[TrainingTurn]], ranks: Sharding, draft: Path, playing_seconds: float
+    ) -> None:
+        """Learn from this process's games; the first one writes and reports."""
+        began = time.perf_counter()
+        assert self._model is not None
+        model = self._model.to(self._device)
+        learned, measured = self._split(games)
+        counts = ranks.total(np.array([len(games), len(learned), len(measured)], np.float64)).astype(int).tolist()
+        if not (counts[1] and counts[2]):
+            raise RunError(
+                f"{counts[0]} games have {counts[1]} decisions to learn from and {counts[2]} to measure on: are "
+                "the saved games in the notation of the world, and did imitation.saved_players play them?"
             )
+        if self._rank == 0:
+            with writing(draft):
+                save_model(model, self._tokenizer, draft / UNTRAINED)
+        before, after = self._learn(model, learned, measured, counts[1], ranks)
+        if self._rank:
+            return
+        with writing(draft):
+            save_model(model.cpu(), self._tokenizer, draft)
+        self._connection.send(
+            ImitationReport(
+                teacher=self._settings.teacher,
+                games=self._settings.games,
+                saved_games=counts[0] - self._settings.games,
+                decisions=counts[1],
+                held_out_decisions=counts[2],
+                nats_before=before,
+                nats_after=after,
+                playing_seconds=playing_seconds,
+                training_seconds=time.perf_counter() - began,
+                made_from=self._task.digest,
+            )
+        )
 
     def _learn(
-        self, learned: list[TrainingTurn], measured: list[TrainingTurn], decisions: int, ranks: Sharding
+        self,
+        model: PreTrainedModel,
+        learned: list[TrainingTurn],
+        measured: list[TrainingTurn],
+        decisions: int,
+        ranks: Sharding,
     ) -> tuple[float, tuple[float, ...]]:
         """Learn; returns the nats a token before, and after each epoch."""
         settings = self._settings
@@ -107,9 +140,10 @@ class _Rank:
         name = f"imitating {decisions:,} decisions"
         self._connection.send(StageBegan(name, steps))
         cloner = BehaviorCloner(
-            self._model,
+            model,
             learning_rate=settings.learning_rate,
             steps=steps,
+            **({"tokens_per_microbatch": self._task.tokens_per_microbatch} if self._learns_alone else {}),
             bf16=self._task.bf16,
             optimizer=settings.optimizer,
             ranks=ranks,

@@ -42,6 +42,11 @@ class StepsDone:
 
 
 @dataclass(frozen=True, slots=True)
+class GamesHandedOver:
+    """The process gave its games to the first one, which learns alone, and ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The process cannot continue; the reason is one line."""
 
@@ -64,7 +69,7 @@ class ImitationReport:
     made_from: str  # ``ImitationTask.digest``
 
 
-Message = StageBegan | StepsDone | Failed | ImitationReport
+Message = StageBegan | StepsDone | GamesHandedOver | Failed | ImitationReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,7 @@ class ImitationTask:
     bf16: bool  # learner.bf16
     task: str  # task.name
     game: Any  # the checked section [game]
+    tokens_per_microbatch: int  # learner.tokens_per_microbatch, on a GPU
     first_game: int = 0  # number of the first teacher's game
 
     @classmethod
@@ -91,6 +97,7 @@ class ImitationTask:
             config.learner.bf16,
             config.task.name,
             config.game,
+            config.learner.tokens_per_microbatch,
         )
 
     @property

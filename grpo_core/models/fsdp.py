@@ -93,6 +93,16 @@ class Sharding:
         for parameter, summed in zip(parameters, torch.split(flat, sizes), strict=True):
             parameter.grad = summed.view_as(parameter)
 
+    def gathered(self, value: Any) -> list[Any]:
+        """What each rank gave, by rank, on the first one; an empty list on the others. It travels pickled."""
+        if self.ranks == 1:
+            return [value]
+        import torch.distributed as dist
+
+        values: list[Any] | None = [None] * self.ranks if self.rank == 0 else None
+        dist.gather_object(value, values, dst=0)
+        return values or []
+
     def _reduced(self, values: NDArray[np.float64], how: str) -> NDArray[np.float64]:
         if self.ranks == 1:
             return values

@@ -58,7 +58,8 @@ class ImitationSettings(Settings):
         2,
         ge=1,
         le=1024,
-        description="Processes that play the games and compute gradients, one CPU each; 1 takes a GPU if any",
+        description="Processes that play the games, one CPU each, and compute gradients; with a GPU the first one "
+        "computes there, from the games of all",
     )
 
     control: Literal["none", "same", "fresh"] = Field(

@@ -48,6 +48,34 @@ save_file({**dict(model.named_parameters()), "losses": torch.tensor([*losses, me
 """
 
 
+HANDING_OVER = """
+import sys
+from multiprocessing import Pipe
+from pathlib import Path
+from cluster.configs.loader import load_config
+from cluster.imitation.process import _Rank
+from cluster.runs.imitation_report import GamesHandedOver, ImitationReport, ImitationTask
+
+rank, meeting, draft = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+receiver, sender = Pipe(duplex=False)
+process = _Rank(ImitationTask.of(load_config("smoke", sys.argv[4:])), rank, sender)
+process._learns_alone = True  # as with a GPU
+process.run(meeting, draft)
+sender.close()
+said = []
+try:
+    while True:
+        said.append(receiver.recv())
+except EOFError:
+    pass
+if rank == 0:
+    assert isinstance(said[-1], ImitationReport), said
+    assert said[-1].games == 6 and said[-1].nats_after[-1] < said[-1].nats_before, said
+else:
+    assert isinstance(said[-1], GamesHandedOver), said
+"""
+
+
 def quiet(name: str, steps: int) -> Callable[[int], None]:
     """A stage without progress display."""
     return lambda done: None
@@ -67,6 +95,21 @@ def test_two_processes_take_the_same_imitation_step_as_one(tmp_path: Path) -> No
         together = load_file(tmp_path / f"weights-2-{rank}")
         for name, value in alone.items():
             torch.testing.assert_close(together[name], value, atol=2e-6, rtol=0, msg=name)
+
+
+def test_with_a_gpu_the_first_process_learns_from_the_games_of_all(tmp_path: Path) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    draft = tmp_path / "draft"
+    many = (*SMALL, "imitation.games=6", "imitation.processes=3")
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", HANDING_OVER, str(rank), str(tmp_path / "meeting"), str(draft), *many],
+            env=environment,
+        )
+        for rank in range(3)
+    ]
+    assert [process.wait(300) for process in running] == [0, 0, 0]
+    load_model(draft)
 
 
 def task(settings: Sequence[str]) -> ImitationTask:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 
 import pytest
 
 from cluster.errors import RunError
 from cluster.imitation.launcher import _listen
-from cluster.runs.imitation_report import Failed
+from cluster.runs.imitation_report import Failed, GamesHandedOver, ImitationReport
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,25 @@ def test_a_failure_that_follows_from_a_death_is_told_as_the_death(killed: bool, 
         process.join(10)
         ours.close()
         theirs.close()
+
+
+def test_a_process_that_handed_over_its_games_may_end_before_the_first_one() -> None:
+    context = multiprocessing.get_context("spawn")
+    first, other = context.Pipe(duplex=False), context.Pipe(duplex=False)
+    other[1].send(GamesHandedOver())
+    other[1].close()
+    report = ImitationReport("greedy", 2, 0, 90, 10, 1.0, (0.5,), 1.0, 1.0, "")
+    threading.Timer(0.2, first[1].send, (report,)).start()
+    try:
+        assert _listen([first[0], other[0]], [], lambda name, steps: lambda done: None) == report
+    finally:
+        for end in (*first, other[0]):
+            end.close()
+
+
+def test_a_process_that_ends_without_handing_over_its_games_is_a_death() -> None:
+    ours, theirs = multiprocessing.get_context("spawn").Pipe(duplex=False)
+    theirs.close()
+    with pytest.raises(RunError, match="a process of the imitation died"):
+        _listen([ours], [], lambda name, steps: lambda done: None)
+    ours.close()

@@ -44,4 +44,5 @@ def test_games_in_another_notation_are_refused(tmp_path: Path) -> None:
 
 def test_imitation_trains_in_float32_for_any_dtype_of_the_policy() -> None:
     learning = rank("policy.use_peft=true", "policy.dtype=bfloat16", "imitation.games=2")
+    assert learning._model is not None
     assert learning._model.dtype == torch.float32
