@@ -31,7 +31,7 @@ class Champion:
     """The shipped policy, whole."""
 
     folder: Path  # as ``entente export`` writes it
-    version: int  # the updates that made it
+    version: int  # grows with each release: updates of training, and rounds of imitation of own games
     checksum: str  # SHA-256 of its weights
 
 
@@ -85,7 +85,7 @@ def shown_path(path: str) -> str:
 
 
 def manifest_of(folder: Path, version: int) -> dict[str, Any]:
-    """Return the manifest of a folder: size and SHA-256 of each file, and the updates that made the policy."""
+    """Return the manifest of a folder: size and SHA-256 of each file, and the version of the policy."""
     files = {path.name: fingerprint(path) for path in sorted(folder.iterdir())}
     return {"schema": SCHEMA, "version": version, "files": files}
 
