@@ -1,0 +1,28 @@
+"""The messages of a game, and who may read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+EVERYBODY = "GLOBAL"  # the engine's name for all powers, as a recipient
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message of one power to another one, or to all."""
+
+    sender: str
+    recipient: str  # a power, or ``EVERYBODY``
+    text: str
+    phase: str  # the engine's short name of the movement phase that it precedes
+    round: int  # of the negotiation before that phase, from 0
+
+    def is_for(self, power: str) -> bool:
+        """Whether ``power`` may read it: its sender and its recipient may."""
+        return power == self.sender or self.recipient in (power, EVERYBODY)
+
+
+def letters_for(letters: Iterable[Letter], power: str) -> tuple[Letter, ...]:
+    """The letters that ``power`` may read, in their order."""
+    return tuple(letter for letter in letters if letter.is_for(power))

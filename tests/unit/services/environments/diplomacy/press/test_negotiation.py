@@ -1,0 +1,138 @@
+"""What is agreed in a negotiation, and when."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.press.letters import EVERYBODY, Letter, letters_for
+from services.environments.diplomacy.press.negotiation import Negotiation, Said
+from services.environments.diplomacy.press.promises import Promise
+from services.environments.diplomacy.press.proposals import SILENCE, Proposal, read
+from services.environments.diplomacy.press.sayable import partners, sayable
+from tests.unit.services.environments.diplomacy.press.games import movement_positions
+
+POSITION = DiplomacyGame(1901).position
+
+
+def said(sender: str, recipient: str, *lines: str, number: int = 0) -> Said:
+    proposals = tuple(proposal for line in lines if (proposal := read(line)) is not None)
+    return Said(Letter(sender, recipient, "\n".join(lines), POSITION.phase, number), proposals)
+
+
+def negotiated(*rounds: list[Said]) -> Negotiation:
+    negotiation = Negotiation(POSITION)
+    for each in rounds:
+        negotiation.add_round(each)
+    return negotiation
+
+
+def promise(giver: str, partner: str, kind: str, about: str = "") -> Promise:
+    return Promise(giver, partner, kind, about, "S1901M")  # type: ignore[arg-type]
+
+
+def test_a_proposal_binds_both_once_it_is_accepted() -> None:
+    proposed = [said("FRANCE", "ENGLAND", "PEACE")]
+    negotiation = negotiated(proposed)
+    assert negotiation.promises == ()
+    assert negotiation.open("FRANCE", "ENGLAND") == (Proposal("PEACE"),)
+    assert negotiation.open("ENGLAND", "FRANCE") == ()
+    negotiation.add_round([said("ENGLAND", "FRANCE", "ACCEPT")])
+    assert negotiation.promises == (promise("FRANCE", "ENGLAND", "PEACE"), promise("ENGLAND", "FRANCE", "PEACE"))
+    assert negotiation.open("FRANCE", "ENGLAND") == ()
+
+
+def test_an_answer_in_the_round_of_the_proposal_means_nothing() -> None:
+    negotiation = negotiated([said("FRANCE", "ENGLAND", "PEACE"), said("ENGLAND", "FRANCE", "ACCEPT")])
+    assert negotiation.promises == ()
+    assert negotiation.open("FRANCE", "ENGLAND") == (Proposal("PEACE"),)
+
+
+def test_the_same_proposal_by_both_is_agreed_in_any_round() -> None:
+    both = [said("FRANCE", "ENGLAND", "DMZ ENG"), said("ENGLAND", "FRANCE", "DMZ ENG")]
+    assert set(negotiated(both).promises) == {
+        promise("FRANCE", "ENGLAND", "DMZ", "ENG"), promise("ENGLAND", "FRANCE", "DMZ", "ENG")
+    }  # fmt: skip
+    assert len(negotiated(both[:1], both[1:]).promises) == 2
+    assert negotiated(both).open("FRANCE", "ENGLAND") == ()
+
+
+def test_a_rejected_proposal_is_gone() -> None:
+    negotiation = negotiated(
+        [said("FRANCE", "ENGLAND", "PEACE", "DMZ ENG")],
+        [said("ENGLAND", "FRANCE", "REJECT")],
+        [said("ENGLAND", "FRANCE", "ACCEPT")],
+    )
+    assert negotiation.promises == ()
+
+
+def test_an_answer_means_only_the_proposals_of_the_power_it_goes_to() -> None:
+    negotiation = negotiated(
+        [said("FRANCE", "ENGLAND", "PEACE"), said("GERMANY", "ENGLAND", "ALLY AGAINST FRANCE")],
+        [said("ENGLAND", "GERMANY", "ACCEPT")],
+    )
+    assert set(negotiation.promises) == {
+        promise("GERMANY", "ENGLAND", "ALLY", "FRANCE"), promise("ENGLAND", "GERMANY", "ALLY", "FRANCE")
+    }  # fmt: skip
+    assert negotiation.open("FRANCE", "ENGLAND") == (Proposal("PEACE"),)
+
+
+def test_an_order_is_promised_by_saying_so_and_asked_for_only_by_its_answer() -> None:
+    negotiation = negotiated([said("FRANCE", "GERMANY", "WILL A PAR - BUR", "ASK A MUN - RUH")])
+    assert negotiation.promises == (promise("FRANCE", "GERMANY", "ORDER", "A PAR - BUR"),)
+    negotiation.add_round([said("GERMANY", "FRANCE", "ACCEPT")])
+    assert negotiation.promises[1:] == (promise("GERMANY", "FRANCE", "ORDER", "A MUN - RUH"),)
+
+
+@pytest.mark.parametrize(
+    "line", ["WILL A MUN - RUH", "WILL A PAR - MUN", "ASK A PAR - BUR", "DRAW", "ALLY AGAINST FRANCE"]
+)
+def test_what_cannot_be_done_is_never_promised(line: str) -> None:
+    assert negotiated([said("FRANCE", "GERMANY", line)], [said("GERMANY", "FRANCE", "ACCEPT")]).promises == ()
+
+
+def test_a_letter_to_everybody_is_read_by_all_and_binds_nobody() -> None:
+    public = said("FRANCE", EVERYBODY, "PEACE", "WILL A PAR - BUR")
+    private = said("FRANCE", "ITALY", "PEACE")
+    negotiation = negotiated([public, private], [said("ENGLAND", "FRANCE", "ACCEPT")])
+    assert negotiation.promises == ()
+    letters = (public.letter, private.letter)
+    assert letters_for(letters, "FRANCE") == letters
+    assert letters_for(letters, "ITALY") == letters
+    assert letters_for(letters, "ENGLAND") == (public.letter,)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_negotiations_bind_only_those_who_spoke_and_only_to_legal_orders(seed: int) -> None:
+    rng = random.Random(seed)
+    agreed = 0
+    for position in movement_positions(seed, 4):
+        negotiation, spoken = Negotiation(position), set[tuple[str, str]]()
+        for number in range(3):
+            letters = []
+            for power in POWERS:
+                for partner in partners(position, power):
+                    answers = bool(negotiation.open(partner, power))
+                    line = rng.choice(
+                        ("PEACE", *sayable(position, power, partner, answers=answers)[: 4 if answers else 9])
+                    )
+                    if line == SILENCE:
+                        continue
+                    proposal = read(line)
+                    assert proposal is not None
+                    letters.append(Said(Letter(power, partner, line, position.phase, number), (proposal,)))
+                    spoken.add((power, partner))
+            negotiation.add_round(letters)
+        for each in negotiation.promises:
+            assert (each.giver, each.partner) in spoken
+            assert each.phase == position.phase
+            if each.kind == "ORDER":
+                assert each.about in position.legal[each.about[2:].partition(" ")[0]]
+            else:
+                mirrored = Promise(each.partner, each.giver, each.kind, each.about, each.phase)
+                assert mirrored in negotiation.promises
+        agreed += len(negotiation.promises)
+    assert agreed > 20
