@@ -24,7 +24,7 @@ class SeatRecord:
     _phases: list[int] = field(default_factory=list)  # game phase of each turn
 
     def add_turn(self, turn: Turn, phase: int) -> None:
-        """Append a turn of step ``phase``."""
+        """Append a turn of game phase ``phase``."""
         self.turns.append(turn)
         self._phases.append(phase)
 
@@ -46,7 +46,7 @@ class SeatRecord:
         """Set each turn's number of game phases until the seat's next turn; the game has ``phases`` phases."""
         ends = [*self._phases[1:], phases][: len(self.turns)]  # none for a seat that never had a choice
         self.turns = [
-            replace(turn, elapsed_phases=max(1, end - start))
+            replace(turn, elapsed_phases=end - start)
             for turn, start, end in zip(self.turns, self._phases, ends, strict=True)
         ]
 
@@ -71,45 +71,48 @@ async def play_game(
 ) -> GameRecord:
     """Play ``game`` from where it is to its end; in every step, all seats with a decision act concurrently.
 
-    The turns of ``learners`` are recorded, with rewards weighted by ``reward_weights`` and discounted per step
-    within a turn that lasts several (``discount`` is that of the returns-to-go). Raises ValueError if a seat that has
-    to act has no policy in ``seats``.
+    The turns of ``learners`` are recorded, with rewards weighted by ``reward_weights`` and discounted per step that
+    takes time within a turn that lasts several (``discount`` is that of the returns-to-go). Raises ValueError if a seat
+    that has to act has no policy in ``seats``.
     """
     weights = reward_weights or {}
     records = {seat: SeatRecord(start_facts=game.start_facts(seat)) for seat in learners}
-    defects = steps = 0
+    defects = phases = talks = 0
     while not game.is_done:
         acting = game.to_act()
         missing = [seat for seat in acting if seat not in seats]
         if missing:
             raise ValueError(f"no policy for {', '.join(missing)}; seat everyone who has to act")
-        decisions = await _decide(game, seats, acting, seed, steps)
+        takes_time = game.takes_time
+        # Without talk the seeds are those of the same game in which nobody may talk.
+        here = ("decision", phases) if takes_time else ("talk", phases, talks)
+        decisions = await _decide(game, seats, acting, (seed, *here))
         for seat, decision in decisions.items():
             turn = decision.turn
             if decision.defects:
                 game.note_defects(seat, decision.defects)
             # A decision without a choice is no training data; its rewards are credited to the choice before it.
             if seat in records and turn is not None and turn.trained_mask.any():
-                records[seat].add_turn(replace(turn, phase=game.phase, keys=game.facts(seat)), steps)
+                records[seat].add_turn(replace(turn, phase=game.phase, keys=game.facts(seat)), phases)
         step = game.step({seat: decision.actions for seat, decision in decisions.items()})
         defects += step.defects
         for seat, record in records.items():
-            record.add_rewards(step.parts.get(seat, {}), weights, steps, discount)
-        steps += 1
+            record.add_rewards(step.parts.get(seat, {}), weights, phases, discount)
+        phases, talks = (phases + 1, 0) if takes_time else (phases, talks + 1)
     result = game.result()
     for seat, record in records.items():
-        record.add_rewards(result.parts.get(seat, {}), weights, max(0, steps - 1), discount)
-        record.close(steps)
+        record.add_rewards(result.parts.get(seat, {}), weights, max(0, phases - 1), discount)
+        record.close(phases)
     return GameRecord(result, records, defects)
 
 
 async def _decide(
-    game: Game, seats: Mapping[str, Policy], acting: Sequence[str], seed: int, steps: int
+    game: Game, seats: Mapping[str, Policy], acting: Sequence[str], seeds: tuple[int | str, ...]
 ) -> dict[str, Decision]:
     """The decisions of a step, in the order of ``acting``; all are asked at once, but bots, which never wait."""
 
     def ask(seat: str) -> Awaitable[Decision]:
-        return seats[seat].act(game.view(seat), seat, derive_seed(seed, "decision", steps, seat))
+        return seats[seat].act(game.view(seat), seat, derive_seed(*seeds, seat))
 
     found = {seat: await ask(seat) for seat in acting if isinstance(seats[seat], Bot)}
     asked = [seat for seat in acting if seat not in found]

@@ -61,8 +61,9 @@ class TokenizedLanguage:
         fast = word_encoder(tokenizer)
         self._encode = fast or (lambda text: tuple(tokenizer.encode(text)))
         self._encode_bare = fast or (lambda text: tuple(tokenizer.encode(text, add_special_tokens=False)))
-        optional = " ".join(language.optional_words())
-        if optional and tokenizer.unk_token_id in self._encode_bare(optional):
+        while (optional := " ".join(language.optional_words())) and tokenizer.unk_token_id in self._encode_bare(
+            optional
+        ):
             language = language.without_optional_words()
         self.language = language
         try:
@@ -217,6 +218,8 @@ class LLMPolicy:
     async def act(self, view: View, seat: str, seed: int) -> Decision:
         """Generate one answer; EngineError if the engine cannot (prompt too long, engine closed)."""
         slots = self.tokens.slots(view, seat) if self.constrained else None
+        if slots == ():
+            return Decision(())  # nothing to write, as in a negotiation whose words it lacks
         prompt_ids = self.tokens.prompt(view, seat)
         generation = await self.engine.generate(self._request(prompt_ids, slots, seed))
         start = generation.answer_start

@@ -139,6 +139,11 @@ class Game(ABC):
         """The short name of the present step, which turns carry."""
         return ""
 
+    @property
+    def takes_time(self) -> bool:
+        """Whether the present step counts for the discount; one in which players only talk does not."""
+        return True
+
     @abstractmethod
     def to_act(self) -> Sequence[str]:
         """The seats that decide in this step, all at once, in a fixed order; at least one until the game ends."""

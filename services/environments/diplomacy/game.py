@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from diplomacy.engine.message import Message
 from diplomacy.utils.constants import DEFAULT_GAME_RULES
 from diplomacy.utils.export import to_saved_game_format
 from diplomacy.utils.game_phase_data import GamePhaseData
@@ -19,6 +20,7 @@ from grpo_core.types import KeyValue
 from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, DrawVote, PastPhase, Position, segment
+from services.environments.diplomacy.press.table import PressRules, PressTable
 from services.environments.diplomacy.rules.draw_votes import split_votes
 from services.environments.diplomacy.rules.engine_position import read_position
 from services.environments.diplomacy.rules.fast_engine import FastGame
@@ -39,10 +41,12 @@ class DiplomacyGame(Game):
 
     With ``quiet_years`` it is a draw of all survivors once no centre has changed hands in so many years. With
     ``draw_votes``, which is set before the first phase, it is one as well when all powers that have movement orders to
-    give vote for it in the same phase, which then is not adjudicated.
+    give vote for it in the same phase, which then is not adjudicated. After ``negotiate`` rounds of letters come before
+    the orders of each movement phase.
     """
 
     draw_votes = False
+    press: PressTable | None = None  # None: there is no press
     agreed = False  # whether such a vote ended it
 
     def __init__(
@@ -63,6 +67,7 @@ class DiplomacyGame(Game):
         self._unobserved: list[tuple[Position, Mapping[str, tuple[str, ...]]]] = []  # phases for it; only facts need it
         self._for_draw: set[str] = set()  # powers that vote for one in this phase
         self._wanted: tuple[str, ...] = ()  # those that did in the latest movement phase
+        self._last_sent = 0  # the number of the latest letter, in place of a time
         self._defective = 0  # orders of all powers that were not legal
         self._changed = self._year() - 1  # the last year in which a centre changed hands, as far as is known
 
@@ -87,13 +92,28 @@ class DiplomacyGame(Game):
         """The engine's short name of the current phase, "S1901M"."""
         return self.position.phase
 
-    def to_act(self) -> tuple[str, ...]:
-        """The powers with decisions."""
-        return self.position.to_move
+    def negotiate(self, rules: PressRules) -> None:
+        """Play with press from the next movement phase on; letters are kept among the engine's messages."""
+        self.press = PressTable(rules)
+        self._engine.remove_rule("NO_PRESS")
 
-    def view(self, power: str) -> Position:  # noqa: ARG002
-        """The position, which all powers see alike."""
-        return self.position
+    @property
+    def _talks(self) -> bool:
+        """Whether letters are due now, not orders."""
+        return self.press is not None and self.press.is_open(self.position)
+
+    @property
+    def takes_time(self) -> bool:
+        """Whether this step is one of the game's phases; a round of letters is none."""
+        return not self._talks
+
+    def to_act(self) -> tuple[str, ...]:
+        """The powers with decisions; in a round of letters all that are still there."""
+        return self.press.writers(self.position) if self.press and self._talks else self.position.to_move
+
+    def view(self, power: str) -> Position:
+        """The position, which all powers see alike; with press, what this power may read of it as well."""
+        return self.position if self.press is None else self.press.view(self.position, power)
 
     def start_facts(self, power: str) -> dict[str, KeyValue]:  # noqa: ARG002
         """The year in which the game begins, if it has not gone on yet; it is a whole game, not a scenario's."""
@@ -105,7 +125,9 @@ class DiplomacyGame(Game):
             self._alliances.observe(position, orders)
         self._unobserved.clear()
         position = self.position
+        act: dict[str, KeyValue] = {} if self.press is None else {"act": "letters" if self._talks else "orders"}
         return {
+            **act,
             "phase": position.phase,
             "segment": segment(position.phase),
             "own_centers": len(position.centers[power]),
@@ -113,7 +135,9 @@ class DiplomacyGame(Game):
         }
 
     def step(self, actions: Mapping[str, Sequence[str]]) -> Step:
-        """Take the orders of all powers that have to decide, and adjudicate them."""
+        """Take the orders of all powers that have to decide, and adjudicate them; or deliver their letters."""
+        if self._talks:
+            return Step({}, self._deliver(actions))
         defects = sum(len(self.set_orders(power, orders)) for power, orders in actions.items())
         self._defective += defects
         self._unobserved.append((self.position, self._orders))
@@ -121,6 +145,23 @@ class DiplomacyGame(Game):
         self.process()
         after = self.centers()
         return Step({power: phase_parts(before[power], after[power]) for power in POWERS}, defects)
+
+    def _deliver(self, lines: Mapping[str, Sequence[str]]) -> int:
+        """Deliver the letters of a round, and return how many lines were none."""
+        assert self.press is not None
+        letters, defects = self.press.take(self.position, lines)
+        for letter in letters:
+            self._last_sent += 1  # the engine finds messages by it
+            self._engine.add_message(
+                Message(
+                    sender=letter.sender,
+                    recipient=letter.recipient,
+                    time_sent=self._last_sent,
+                    phase=letter.phase,
+                    message=letter.text,
+                )
+            )
+        return sum(defect.reason != "repaired" for defect in defects)
 
     def result(self) -> Result:
         """Every power's result. Raises ``RuntimeError`` before the end."""
@@ -173,6 +214,8 @@ class DiplomacyGame(Game):
             self._wanted = tuple(power for power in self.position.to_move if power in self._for_draw)
             self._for_draw.clear()
             self.agreed = self._wanted == self.position.to_move
+        if self.press is not None:
+            self.press.settle(self.position, self._orders, self._wanted)
         if self.agreed:
             self._engine.draw([power for power, count in self.centers().items() if count])
         else:

@@ -26,6 +26,15 @@ class GameSettings(Settings):
         "all survivors when all powers with units want it. Bots do after two years without a change of centres, who "
         "alone has most after four. Policies whose tokenizer lacks the two words play on",
     )
+    press_rounds: int = Field(
+        0,
+        ge=0,
+        le=10,
+        description="Rounds of letters before each movement phase, in which all powers write to one another and then "
+        "read what they were written; 0: no press. Policies whose tokenizer lacks the words of press are silent",
+    )
+    press_public: bool = Field(False, description="Letters to all powers are delivered as well")
+    press_length: int = Field(1000, ge=20, le=100_000, description="Characters of a letter; what is longer is cut off")
     reward: dict[str, float] = Field(
         default_factory=lambda: {"center_change": 1.0},
         examples=[{"center_change": 0.5, "dipnet": 0.5}],

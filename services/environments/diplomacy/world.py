@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from grpo_core.types import Measure
+from services.environments.diplomacy.bots.registry import BOT_NAMES, NEGOTIATORS
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.measures.definitions import EVALUATED, definition
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
@@ -66,10 +67,10 @@ class Diplomacy(World):
     looks_ahead = True
     saves_positions = True
     episode_facts = ("start_year", "scenario")
-    turn_facts = ("phase", "segment", "own_centers", "alliance")
+    turn_facts = ("phase", "segment", "own_centers", "alliance", "act")
     example_role = "FRANCE"
     group_keys = ("country+phase", "country+segment", "country")
-    bots = {name: partial(_bot, name) for name in ("dumbbot", "greedy", "hold", "lookahead", "random")}  # noqa: RUF012
+    bots = {name: partial(_bot, name) for name in BOT_NAMES}  # noqa: RUF012
     game_settings = GameSettings
     evaluation_settings = DiplomacyEvaluation
     imitation_settings = DiplomacyImitation
@@ -87,8 +88,8 @@ class Diplomacy(World):
         for bot in settings.playout_opponents if settings.saved_playouts else ():
             check_bot("game.playout_opponents", bot, self.bots)
         super().__init__(settings)
-        if settings.draw_votes:
-            self.language = DiplomacyLanguage(draw_votes=True)
+        if settings.draw_votes or settings.press_rounds:
+            self.language = DiplomacyLanguage(draw_votes=settings.draw_votes, press=settings.press_rounds > 0)
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -157,8 +158,8 @@ class Diplomacy(World):
                 years=game.saved_years,
                 game_id=name,
             )
-            return self._voting(begun)
-        return self._voting(
+            return self._agreed(begun)
+        return self._agreed(
             DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self.settings.quiet_years)
         )
 
@@ -179,13 +180,24 @@ class Diplomacy(World):
         begun.power, begun.playouts, begun.opponents = role, game.saved_playouts, game.playout_opponents
         return begun
 
-    def _voting(self, game: _Game) -> _Game:
+    def _agreed(self, game: _Game) -> _Game:
+        """The game with what its players may agree on: draws, and whatever letters say."""
         game.draw_votes = self.settings.draw_votes
+        if self.settings.press_rounds:
+            from services.environments.diplomacy.press.table import PressRules
+
+            game.negotiate(
+                PressRules(self.settings.press_rounds, self.settings.press_public, self.settings.press_length)
+            )
         return game
 
     def make_bot(self, name: str) -> Bot:
-        """Make one of ``bots``; where players vote on draws, it does so too."""
+        """Make one of ``bots``; where players vote on draws, it does so too; with press it is silent, or negotiates."""
         bot = super().make_bot(name)
+        if self.settings.press_rounds and name not in NEGOTIATORS:
+            from services.environments.diplomacy.bots.press.silent import SilentBot
+
+            bot = SilentBot(bot)
         if not self.settings.draw_votes:
             return bot
         from services.environments.diplomacy.bots.draw_voter import DrawVoter
@@ -318,7 +330,7 @@ class DatedDiplomacy(Diplomacy):
         """A game from the standard opening."""
         from services.environments.diplomacy.dated_game import DatedGame
 
-        return self._voting(DatedGame(self.settings.until_year, game_id or None, self.settings.quiet_years))
+        return self._agreed(DatedGame(self.settings.until_year, game_id or None, self.settings.quiet_years))
 
 
 class MeasuredDiplomacy(Diplomacy):
@@ -330,7 +342,7 @@ class MeasuredDiplomacy(Diplomacy):
         """A game from the standard opening."""
         from services.environments.diplomacy.measures.measured_game import MeasuredGame
 
-        return self._voting(MeasuredGame(self.settings.until_year, game_id or None, self.settings.quiet_years))
+        return self._agreed(MeasuredGame(self.settings.until_year, game_id or None, self.settings.quiet_years))
 
     @property
     def definitions(self) -> Mapping[str, str]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from services.environments.playing import Bot
 
-BOT_NAMES = ("dumbbot", "greedy", "hold", "lookahead", "random")
+# They negotiate where there is press; their orders are DumbBot's, changed by what they have promised.
+NEGOTIATORS = ("honest", "keeper", "breaker", "stabber", "chatter")
+BOT_NAMES = ("dumbbot", "greedy", "hold", "lookahead", "random", *NEGOTIATORS)
 
 
 def make_bot(name: str) -> Bot:
@@ -33,4 +35,9 @@ def make_bot(name: str) -> Bot:
             from services.environments.diplomacy.bots.simple_bots import RandomBot
 
             return RandomBot()
+        case "honest" | "keeper" | "breaker" | "stabber" | "chatter" as talker:
+            from services.environments.diplomacy.bots.dumbbot import DumbBot
+            from services.environments.diplomacy.bots.press.talkers import make_talker
+
+            return make_talker(talker, DumbBot())
     raise ValueError(f"no bot is called {name!r}; there are {', '.join(BOT_NAMES)}")

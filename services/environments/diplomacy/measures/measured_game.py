@@ -21,7 +21,9 @@ class MeasuredGame(DatedGame):
         self.counts = {power: OrderCounts() for power in POWERS}
 
     def note_defects(self, power: str, defects: Sequence[Defect]) -> None:
-        """Count what was wrong in a player's text, whose other orders ``step`` gets."""
+        """Count what was wrong in a player's text, whose other orders ``step`` gets; letters are no orders."""
+        if not self.takes_time:
+            return
         counts = self.counts[power]
         counts.written += sum(each.reason not in ("repaired", "missing") for each in defects)
         counts.written_legal -= sum(each.reason == "repaired" for each in defects)

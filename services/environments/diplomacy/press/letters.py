@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from services.environments.diplomacy.press.proposals import Proposal
+
 EVERYBODY = "GLOBAL"  # the engine's name for all powers, as a recipient
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # Unicode categories
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,7 @@ class Letter:
     text: str
     phase: str  # the engine's short name of the movement phase that it precedes
     round: int  # of the negotiation before that phase, from 0
+    says: tuple[Proposal, ...] = ()  # what of the text the compact language has
 
     def is_for(self, power: str) -> bool:
         """Whether ``power`` may read it: its sender and its recipient may."""
@@ -26,3 +31,12 @@ class Letter:
 def letters_for(letters: Iterable[Letter], power: str) -> tuple[Letter, ...]:
     """The letters that ``power`` may read, in their order."""
     return tuple(letter for letter in letters if letter.is_for(power))
+
+
+def cleaned(text: str, longest: int) -> str:
+    """The text without characters that do not show, such as marks of direction, and with at most ``longest`` others.
+
+    Line ends stay. What is left can be shown anywhere without changing how the text around it looks.
+    """
+    shown = "".join(each for each in text if each == "\n" or unicodedata.category(each) not in _HIDDEN)
+    return shown[:longest].strip()

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.press.letters import EVERYBODY, Letter
 from services.environments.diplomacy.press.promises import Promise, PromiseKind
 from services.environments.diplomacy.press.proposals import JOINT, Proposal
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a letter says."""
-
-    letter: Letter
-    proposals: tuple[Proposal, ...]
 
 
 class Negotiation:
@@ -36,21 +27,21 @@ class Negotiation:
         """What ``sender`` has proposed to ``recipient`` that waits for an answer."""
         return tuple(self._open.get((sender, recipient), ()))
 
-    def add_round(self, round_: Iterable[Said]) -> None:
+    def add_round(self, letters: Iterable[Letter]) -> None:
         """Take the letters of one round, which all were written without knowing the others'.
 
         Answers mean the proposals of earlier rounds. Two powers that propose the same to each other in one round have
         agreed. What is said to everybody is a declaration to each power; it cannot be answered there.
         """
-        said = [each for each in round_ if each.letter.recipient != EVERYBODY]
-        for each in said:
-            pair = each.letter.sender, each.letter.recipient
-            for proposal in each.proposals:
+        private = [letter for letter in letters if letter.recipient != EVERYBODY]
+        for letter in private:
+            pair = letter.sender, letter.recipient
+            for proposal in letter.says:
                 if proposal.kind in ("ACCEPT", "REJECT"):
                     self._answer(pair, accepted=proposal.kind == "ACCEPT")
-        for each in said:
-            pair = each.letter.sender, each.letter.recipient
-            for proposal in each.proposals:
+        for letter in private:
+            pair = letter.sender, letter.recipient
+            for proposal in letter.says:
                 self._propose(pair, proposal)
 
     def _answer(self, pair: tuple[str, str], *, accepted: bool) -> None:

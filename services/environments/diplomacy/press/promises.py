@@ -9,6 +9,7 @@ from typing import Literal
 
 from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.press.deeds import deed, helps, is_against
+from services.environments.diplomacy.press.proposals import Proposal
 
 PromiseKind = Literal["PEACE", "ALLY", "DMZ", "DRAW", "ORDER"]
 _COAST = re.compile(r"/[A-Z]{2}")
@@ -24,6 +25,11 @@ class Promise:
     kind: PromiseKind
     about: str  # the third power of ALLY, the province of DMZ, the order of ORDER; else ""
     phase: str  # the movement phase before which it was made
+
+    @property
+    def text(self) -> str:
+        """What is promised, in the compact language."""
+        return Proposal("WILL" if self.kind == "ORDER" else self.kind, self.about).text
 
     def holds_in(self, phase: str) -> bool:
         """Whether it binds in a movement phase: that of the promise or, until the end of the year, a later one."""
@@ -51,11 +57,12 @@ def verdict(promise: Promise, position: Position, orders: Sequence[str], *, want
             (order for order in orders if order[2:].partition(" ")[0] == place), f"{promise.about[:2]}{place} H"
         )
         return Verdict(promise, position.phase, _is_same(given, promise.about), len(position.legal[place]) > 1)
-    kept = not any(_breaks(promise, order, position) for order in orders)
-    return Verdict(promise, position.phase, kept, any(_breaks(promise, order, position) for order in legal))
+    kept = not any(breaks(promise, order, position) for order in orders)
+    return Verdict(promise, position.phase, kept, any(breaks(promise, order, position) for order in legal))
 
 
-def _breaks(promise: Promise, order: str, position: Position) -> bool:
+def breaks(promise: Promise, order: str, position: Position) -> bool:
+    """Whether a legal movement order of the giver breaks a promise of another kind than ORDER and DRAW."""
     giver, partner = promise.giver, promise.partner
     if promise.kind == "DMZ":
         done = deed(order, position, giver)

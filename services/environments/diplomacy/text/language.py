@@ -7,8 +7,16 @@ from dataclasses import replace
 from functools import lru_cache
 
 from services.environments.diplomacy.position import CENTERS_TO_WIN, Position
+from services.environments.diplomacy.press.view import PressPosition, writes_press
 from services.environments.diplomacy.rules.draw_votes import BALLOT, DRAW, PLAY_ON, split_votes, takes_votes
 from services.environments.diplomacy.rules.orders import WAIVE, WORD_PATTERN, parse, sheet
+from services.environments.diplomacy.text.press_notation import (
+    letter_slots,
+    parse_letters,
+    press_words,
+    with_letters,
+    written_letters,
+)
 from services.environments.language import Language, Section
 from services.environments.playing import Answer, Slot
 
@@ -40,23 +48,28 @@ class DiplomacyLanguage(Language):
     example = "A PAR - BUR"
     word_pattern = WORD_PATTERN
 
-    def __init__(self, *, draw_votes: bool = False) -> None:
-        """With ``draw_votes`` order sheets end with a vote wherever the position asks for one."""
+    def __init__(self, *, draw_votes: bool = False, press: bool = False) -> None:
+        """With ``draw_votes`` order sheets end with a vote wherever the position asks for one.
+
+        With ``press`` letters are read and written; without, the same game is played as if there were none.
+        """
         self._votes = draw_votes
+        self._press = press
 
     def words(self) -> Sequence[str]:
         """All words of prompts and orders, sorted."""
         from services.environments.diplomacy.text.notation import words
 
-        return tuple(sorted((*words(), *self.optional_words()))) if self._votes else words()
+        optional = self.optional_words()
+        return tuple(sorted({*words(), *optional})) if optional else words()
 
     def optional_words(self) -> Sequence[str]:
-        """The words of votes."""
-        return (DRAW, PLAY_ON) if self._votes else ()
+        """The words of votes and of press."""
+        return (*((DRAW, PLAY_ON) if self._votes else ()), *(press_words() if self._press else ()))
 
     def without_optional_words(self) -> DiplomacyLanguage:
-        """The language without votes."""
-        return DiplomacyLanguage()
+        """The language without press; where it has none, without votes."""
+        return DiplomacyLanguage(draw_votes=self._votes and self._press)
 
     def note_words(self) -> Sequence[str]:
         """The words of notes that are not among ``words``."""
@@ -68,6 +81,8 @@ class DiplomacyLanguage(Language):
         """What lies around each unit that is ordered, and where builds and disbands are possible."""
         from services.environments.diplomacy.text.notes import notes
 
+        if writes_press(view):
+            return ("",) * len(self.slots(view, seat))
         found = notes(view, seat)
         return (*found, "") if self._takes_vote(view, seat) else found
 
@@ -75,7 +90,8 @@ class DiplomacyLanguage(Language):
         """The position in a few dozen words."""
         from services.environments.diplomacy.text.notation import render
 
-        return render(view, seat, draw_votes=self._votes)
+        found = render(view, seat, draw_votes=self._votes)
+        return with_letters(found, view) if self._press and isinstance(view, PressPosition) else found
 
     def sections(self, view: Position, seat: str, *, thinking: bool = False, cut: int = 0) -> Sequence[Section]:
         """Rules in brief, country, position, last orders, threats and legal orders."""
@@ -86,7 +102,10 @@ class DiplomacyLanguage(Language):
         )
 
     def slots(self, view: Position, seat: str) -> tuple[Slot, ...]:
-        """The slots of the order sheet, and of a vote where one is taken."""
+        """The slots of the order sheet, and of a vote where one is taken; or one for each letter."""
+        if writes_press(view):
+            assert isinstance(view, PressPosition)
+            return letter_slots(view) if self._press else ()
         found = sheet(view, seat)
         return (*found, BALLOT) if self._takes_vote(view, seat) else found
 
@@ -95,7 +114,10 @@ class DiplomacyLanguage(Language):
         return tuple(replace(slot, claims=_entered(slot)) if slot.claims[0] is None else slot for slot in slots)
 
     def parse(self, text: str, view: Position, seat: str, thought: str = "") -> Answer:  # noqa: ARG002
-        """The legal orders of a sheet, repaired where only one is possible, and a vote for a draw."""
+        """The legal orders of a sheet, repaired where only one is possible, and a vote for a draw; or letters."""
+        if writes_press(view):
+            assert isinstance(view, PressPosition)
+            return parse_letters(text, view) if self._press else Answer(())
         if not self._takes_vote(view, seat):
             return parse(text, view, seat, repair=True)
         lines, wanted = split_votes(text.split("\n"))
@@ -105,8 +127,12 @@ class DiplomacyLanguage(Language):
     def written(self, actions: Sequence[str], view: Position, seat: str) -> tuple[str, ...]:
         """Find an order for every slot: units without one hold (or disband), builds without one are waived.
 
-        Builds and disbands, whose sequence is free, are sorted, with waivers last. Who has not voted plays on.
+        Builds and disbands, whose sequence is free, are sorted, with waivers last. Who has not voted plays on. Of
+        letters it finds one for every slot, ``PASS`` where none was written.
         """
+        if writes_press(view):
+            assert isinstance(view, PressPosition)
+            return written_letters(actions, view) if self._press else ()
         if self._takes_vote(view, seat):
             orders, wanted = split_votes(actions)
             return (*DiplomacyLanguage().written(orders, view, seat), DRAW if wanted else PLAY_ON)

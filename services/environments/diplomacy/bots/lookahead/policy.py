@@ -9,6 +9,7 @@ from typing import Any
 from grpo_core.seeds import derive_seed
 from services.environments.diplomacy.bots.lookahead.lookahead import LookaheadBot
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.press.view import writes_press
 from services.environments.diplomacy.rules.draw_votes import DRAW, split_votes
 from services.environments.language import Language
 from services.environments.playing import Decision, Policy, PromptedPolicy
@@ -53,6 +54,8 @@ class LookaheadPolicy:
 
         Raises as the policy.
         """
+        if writes_press(view):
+            return await self.policy.act(view, seat, seed)
         if not view.orderable.get(seat):
             return Decision(())
         decisions = await asyncio.gather(

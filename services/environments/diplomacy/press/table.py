@@ -1,0 +1,117 @@
+"""The press of one game: rounds of letters before each movement phase, and the promises in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.press.english import understand
+from services.environments.diplomacy.press.ledger import Ledger
+from services.environments.diplomacy.press.letters import EVERYBODY, Letter, cleaned, letters_for
+from services.environments.diplomacy.press.negotiation import Negotiation
+from services.environments.diplomacy.press.promises import Verdict
+from services.environments.diplomacy.press.proposals import SILENCE
+from services.environments.diplomacy.press.sayable import partners
+from services.environments.diplomacy.press.view import PressPosition, PressView, with_press
+from services.environments.playing import Defect
+
+
+@dataclass(frozen=True, slots=True)
+class PressRules:
+    """How powers negotiate."""
+
+    rounds: int = 2  # before each movement phase
+    public: bool = False  # whether letters to everybody are delivered
+    longest: int = 1000  # characters of a letter; more is cut off
+
+
+class PressTable:
+    """Delivers the letters of one game. In a round all powers write without knowing the others' letters."""
+
+    def __init__(self, rules: PressRules) -> None:
+        self.rules = rules
+        self.ledger = Ledger()
+        self._phase = ""
+        self._round = 0
+        self._negotiation: Negotiation | None = None
+        self._letters: list[Letter] = []  # of this phase
+        self._earlier: tuple[Letter, ...] = ()
+
+    def is_open(self, position: Position) -> bool:
+        """Whether a round of letters comes before the orders."""
+        self._enter(position)
+        return position.kind == "M" and bool(position.to_move) and self._round < self.rules.rounds
+
+    def writers(self, position: Position) -> tuple[str, ...]:
+        """The powers that write: those that still have a unit or a centre, where there are two or more."""
+        return tuple(power for power in POWERS if position.units.get(power) or position.centers.get(power))
+
+    def view(self, position: Position, power: str) -> PressPosition:
+        """The position as ``power`` sees it, with what it may read."""
+        self._enter(position)
+        negotiation = self._negotiation
+        waiting, promises = {}, self.ledger.holding(position.phase)
+        if negotiation is not None:
+            promises = (*promises, *negotiation.promises)
+            found = ((partner, negotiation.open(partner, power)) for partner in partners(position, power))
+            waiting = {partner: proposals for partner, proposals in found if proposals}
+        accounts = self.ledger.accounts
+        return with_press(
+            position,
+            PressView(
+                reader=power,
+                rounds=self.rules.rounds,
+                writes=self._round if self.is_open(position) else None,
+                letters=letters_for(self._letters, power),
+                earlier=letters_for(self._earlier, power),
+                waiting=waiting,
+                promises=tuple(dict.fromkeys(each for each in promises if power in (each.giver, each.partner))),
+                accounts={giver: account for (giver, partner), account in accounts.items() if partner == power},
+            ),
+        )
+
+    def take(self, position: Position, lines: Mapping[str, Sequence[str]]) -> tuple[tuple[Letter, ...], list[Defect]]:
+        """Deliver the letters of a round, each a line ``RECIPIENT text``, and go on to the next; returns them.
+
+        A letter to nobody, to its sender, to a power that is no more, or a second one to the same is a defect and not
+        delivered; one that is too long, or has characters that do not show, is delivered without these.
+        """
+        self._enter(position)
+        delivered: list[Letter] = []
+        defects: list[Defect] = []
+        for sender in POWERS:
+            recipients = {*partners(position, sender), *((EVERYBODY,) if self.rules.public else ())}
+            for line in lines.get(sender, ()):
+                recipient, _, written = line.partition(" ")
+                text = cleaned(written, self.rules.longest)
+                if text != written:
+                    defects.append(Defect(line, "repaired"))
+                if recipient not in recipients:
+                    defects.append(Defect(line, "no_recipient"))
+                elif text and text != SILENCE:
+                    recipients.remove(recipient)  # the first letter to each counts
+                    says = understand(text, position, sender, recipient)
+                    delivered.append(Letter(sender, recipient, text, position.phase, self._round, says))
+        assert self._negotiation is not None
+        self._negotiation.add_round(delivered)
+        self._letters += delivered
+        self._round += 1
+        return tuple(delivered), defects
+
+    def settle(
+        self, position: Position, orders: Mapping[str, Sequence[str]], wanting_draw: Iterable[str]
+    ) -> tuple[Verdict, ...]:
+        """Compare the orders of a movement phase with what was promised before it, and end its negotiation."""
+        self._enter(position)
+        if position.kind != "M" or self._negotiation is None:
+            return ()
+        return self.ledger.settle(position, self._negotiation.promises, orders, wanting_draw)
+
+    def _enter(self, position: Position) -> None:
+        if position.phase == self._phase:
+            return
+        self._earlier += tuple(self._letters)
+        self._letters, self._round = [], 0
+        self._phase = position.phase
+        self._negotiation = Negotiation(position) if position.kind == "M" else None

@@ -1,0 +1,100 @@
+"""Press in compact notation: what a power may read, as words behind the position, and the letters that it writes.
+
+Example, before the second round of letters::
+
+    ...; TO ENGLAND DMZ ENG; FROM ENGLAND PEACE; HOLDS ENGLAND DMZ ENG; ENGLAND KEPT 3 BROKE 1; LETTERS 2
+
+``FROM`` and ``TO`` are the letters of this negotiation, ``OWES`` what the reader has promised to a power and ``HOLDS``
+what it has been promised, then come the promises to it that were kept and broken in earlier phases. Only what letters
+say in the compact language is written, so that no text of a letter gets into a prompt. Beyond ``MOST_ITEMS`` in all the
+oldest letters are left out, whose promises stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from services.environments.diplomacy.press.proposals import MARKS, SILENCE
+from services.environments.diplomacy.press.sayable import partners, sayable
+from services.environments.diplomacy.press.view import PressPosition
+from services.environments.playing import Answer, Defect, Slot
+
+MOST_ITEMS = 36  # letters, promises and accounts in a prompt: some 250 words
+ORDERS = "ORDERS"  # the end of a prompt for orders
+_MOST = 34  # of the numbers that prompts have words for
+_FRAME = ("FROM", "TO", "OWES", "HOLDS", "KEPT", "BROKE", "LETTERS")
+
+
+def press_words() -> tuple[str, ...]:
+    """The words of press that prompts without it lack."""
+    return tuple(sorted((*MARKS, *_FRAME)))
+
+
+def with_letters(prompt: str, position: PressPosition) -> str:
+    """A prompt that ends with ``ORDERS``, with what the reader knows of the press before its end."""
+    press = position.press
+    end = ORDERS if press.writes is None else f"LETTERS {press.writes + 1}"
+    kept = list(_promised(position))[:MOST_ITEMS]
+    said = list(_said(position))
+    latest = said[max(0, len(said) + len(kept) - MOST_ITEMS) :]
+    return "; ".join((prompt.removesuffix(ORDERS).rstrip("; "), *latest, *kept, end))
+
+
+def _said(position: PressPosition) -> Iterator[str]:
+    press = position.press
+    for letter in press.letters:
+        mark, other = ("TO", letter.recipient) if letter.sender == press.reader else ("FROM", letter.sender)
+        for proposal in letter.says:
+            yield f"{mark} {other} {proposal.text}"
+
+
+def _promised(position: PressPosition) -> Iterator[str]:
+    press = position.press
+    for promise in press.promises:
+        mark, other = ("OWES", promise.partner) if promise.giver == press.reader else ("HOLDS", promise.giver)
+        yield f"{mark} {other} {promise.text}"
+    for partner, account in press.accounts.items():
+        counts = (("KEPT", account.kept), ("BROKE", account.broken))
+        yield " ".join((partner, *(f"{word} {min(count, _MOST)}" for word, count in counts if count)))
+
+
+def letter_slots(position: PressPosition) -> tuple[Slot, ...]:
+    """One letter to each other power that is still there: its name, then a line of the compact language."""
+    press = position.press
+    lines = {
+        partner: sayable(position, press.reader, partner, answers=partner in press.waiting)
+        for partner in partners(position, press.reader)
+    }
+    return tuple(
+        Slot(tuple(f"{partner} {line}" for line in said), (None,) * len(said)) for partner, said in lines.items()
+    )
+
+
+def written_letters(actions: Sequence[str], position: PressPosition) -> tuple[str, ...]:
+    """An alternative of each of ``letter_slots``: the letters among the actions, and ``PASS`` to the other powers."""
+    given = set(actions)
+    return tuple(
+        next((line for line in slot.alternatives if line in given), slot.alternatives[0])
+        for slot in letter_slots(position)
+    )
+
+
+def parse_letters(text: str, position: PressPosition) -> Answer:
+    """The letters in a text that was written without a mask: each a line of a power's name, perhaps a colon, and words.
+
+    Lines that begin with no power's name go on with the letter before them.
+    """
+    others = partners(position, position.press.reader)
+    letters: list[tuple[str, list[str]]] = []
+    defects = []
+    for line in filter(None, map(str.strip, text.split("\n"))):
+        name, _, rest = line.partition(" ")
+        recipient = name.rstrip(":").upper()
+        if recipient in others:
+            letters.append((recipient, [rest.strip()]))
+        elif letters:
+            letters[-1][1].append(line)
+        else:
+            defects.append(Defect(line, "no_recipient"))
+    written = ((recipient, "\n".join(lines).strip()) for recipient, lines in letters)
+    return Answer(tuple(f"{to} {said}" for to, said in written if said and said != SILENCE), tuple(defects))
