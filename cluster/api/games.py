@@ -113,6 +113,7 @@ def play(
     config: Source | None = None,
     decisions: bool = False,
     draw_votes: bool = False,
+    press: bool = False,
 ) -> Game:
     """Play one game to the end of ``until_year`` (1901 to 1999); the same seed (0 to 2^53) plays the same game.
 
@@ -125,7 +126,8 @@ def play(
     ``decisions`` records what players given by a checkpoint, run or ``remote:NAME`` read, each legal order's
     probability and what they chose, for ``Game.html`` and ``Game.save``. With ``draw_votes`` a game is also a draw of
     all survivors when all powers with units vote for it with the same movement orders, as bots do after two years
-    without a change of centres, who alone has most after four.
+    without a change of centres, who alone has most after four. With ``press`` two rounds of letters come before each
+    movement phase.
 
     Raises RunError for an unknown power, player or argument, CheckpointError for a folder that is not a usable
     checkpoint, EndpointError for an unknown remote player or one that does not answer.
@@ -135,7 +137,7 @@ def play(
     seed = check_whole("seed", seed, 0, LARGEST_SEED)
     seated = check_seats(seats)
     from cluster.evaluation.play import play_out
-    from cluster.evaluation.players.opening import chat_players, name_of, voting_world
+    from cluster.evaluation.players.opening import agreeing_world, chat_players, name_of
     from services.environments.diplomacy.position import POWERS
 
     players = {power: _named_or_open(seated.get(power, default)) for power in POWERS}
@@ -145,7 +147,7 @@ def play(
 
         recorder = DecisionRecorder()
     game_id = f"{seed}-{until}"
-    world = voting_world() if draw_votes else None
+    world = agreeing_world(draw_votes=draw_votes, press=press)
     remotes = chat_players(config, world)
     game, record = play_out(players, ending, seed, remotes, game_id=game_id, decisions=recorder, world=world)
     names = {power: name_of(player) for power, player in players.items()}

@@ -57,6 +57,14 @@ def play(
             "after two years without a change of centres, who alone has most after four.",
         ),
     ] = False,
+    press: Annotated[
+        bool,
+        typer.Option(
+            "--press",
+            help="Two rounds of letters come before each movement phase: honest, keeper, breaker, stabber and chatter "
+            "are bots that negotiate; policies that have not learned the words of press are silent.",
+        ),
+    ] = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -122,12 +130,14 @@ def play(
     and loaded on the page; a game begins at once if a seat is a person's.
     """
     from cluster.errors import RunError
-    from cluster.evaluation.players.opening import chat_players, check_player, parse_seats, voting_world
+    from cluster.evaluation.players.opening import agreeing_world, chat_players, check_player, parse_seats
 
     ending = check_ending("--until", until)
     if web:
-        if out is not None or html is not None or show_prompts or draw_votes or decisions is not None:
-            raise RunError("--out, --html, --show-prompts, --draw-votes and --decisions are of games without --web")
+        if out is not None or html is not None or show_prompts or draw_votes or press or decisions is not None:
+            raise RunError(
+                "--out, --html, --show-prompts, --draw-votes, --press and --decisions are of games without --web"
+            )
         from cluster.play_server.command import play_in_browser
 
         play_in_browser(
@@ -154,7 +164,7 @@ def play(
     seats = parse_seats(seat or [], default or "random")
     if "person" in seats.values():
         raise RunError("a person plays in the browser: add --web, and leave --out away")
-    world = voting_world() if draw_votes else None
+    world = agreeing_world(draw_votes=draw_votes, press=press)
     remotes = chat_players(config, world)
     for name in dict.fromkeys(seats.values()):
         check_player(name, remotes)

@@ -75,7 +75,8 @@ def play_out(
     ``seats`` has each power's player: an open one, or the name of a bot, checkpoint or run folder, or remote:NAME of
     ``remotes``, which are closed when the game is over. ``prompts`` collects what the named ones read, and
     ``decisions`` what they might have written and chose. ``show`` is called before the first phase and after each.
-    ``world`` is what players and ``remotes`` are of, and says whether they vote on draws; None: they do not.
+    ``world`` is what players and ``remotes`` are of, and says whether they vote on draws or write letters; None:
+    neither.
 
     Raises RunError for an unknown player, EndpointError for an unknown remote player or one that does not answer.
     """
@@ -88,7 +89,8 @@ def play_out(
     if prompts is not None:
         players = {name: prompts.watched(name, player) for name, player in players.items()}
     game = _ShownGame(show or (lambda _: None), ending, game_id)
-    game.draw_votes = world is not None and world.settings.draw_votes
+    if world is not None:
+        world.agree(game)
     game.origin = game_origin(
         {power: described[each] if isinstance(each, str) else describe_open(each) for power, each in seats.items()},
         seed=seed,

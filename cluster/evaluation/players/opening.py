@@ -28,6 +28,7 @@ from services.environments.playing import Decision, Policy, PromptedPolicy, View
 from services.environments.registry import DEFAULT_WORLD, load_world
 from services.inference.engine import LEARNER
 
+PRESS_ROUNDS = 2  # before each movement phase of a game that is not a run's
 SHARED = "+"  # between the names of players that share seats
 
 if TYPE_CHECKING:
@@ -306,12 +307,14 @@ def chat_players(config: Source | None, world: World | None = None) -> ChatPlaye
     return ChatPlayers(remotes, None if world is None else world.language)
 
 
-def voting_world() -> Diplomacy:
-    """Diplomacy whose players vote on draws."""
+def agreeing_world(*, draw_votes: bool, press: bool) -> Diplomacy | None:
+    """Diplomacy whose players vote on draws, or write letters before movement orders; None if neither."""
+    if not (draw_votes or press):
+        return None
     from services.environments.diplomacy.settings import GameSettings
     from services.environments.diplomacy.world import Diplomacy
 
-    return Diplomacy(GameSettings(draw_votes=True))
+    return Diplomacy(GameSettings(draw_votes=draw_votes, press_rounds=PRESS_ROUNDS if press else 0))
 
 
 def parse_seats(seats: list[str], default: str) -> dict[str, str]:

@@ -158,8 +158,8 @@ class Diplomacy(World):
                 years=game.saved_years,
                 game_id=name,
             )
-            return self._agreed(begun)
-        return self._agreed(
+            return self.agree(begun)
+        return self.agree(
             DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self.settings.quiet_years)
         )
 
@@ -180,8 +180,8 @@ class Diplomacy(World):
         begun.power, begun.playouts, begun.opponents = role, game.saved_playouts, game.playout_opponents
         return begun
 
-    def _agreed(self, game: _Game) -> _Game:
-        """The game with what its players may agree on: draws, and whatever letters say."""
+    def agree(self, game: _Game) -> _Game:
+        """The game, in which players vote on draws and write letters if the settings say so; before its first step."""
         game.draw_votes = self.settings.draw_votes
         if self.settings.press_rounds:
             from services.environments.diplomacy.press.table import PressRules
@@ -330,7 +330,7 @@ class DatedDiplomacy(Diplomacy):
         """A game from the standard opening."""
         from services.environments.diplomacy.dated_game import DatedGame
 
-        return self._agreed(DatedGame(self.settings.until_year, game_id or None, self.settings.quiet_years))
+        return self.agree(DatedGame(self.settings.until_year, game_id or None, self.settings.quiet_years))
 
 
 class MeasuredDiplomacy(Diplomacy):
@@ -342,7 +342,7 @@ class MeasuredDiplomacy(Diplomacy):
         """A game from the standard opening."""
         from services.environments.diplomacy.measures.measured_game import MeasuredGame
 
-        return self._agreed(MeasuredGame(self.settings.until_year, game_id or None, self.settings.quiet_years))
+        return self.agree(MeasuredGame(self.settings.until_year, game_id or None, self.settings.quiet_years))
 
     @property
     def definitions(self) -> Mapping[str, str]:

@@ -59,7 +59,7 @@ COMMANDS = {
         (
             "play --web --out g.json",
             2,
-            "--out, --html, --show-prompts, --draw-votes and --decisions are of games without --web",
+            "--out, --html, --show-prompts, --draw-votes, --press and --decisions are of games without --web",
         ),
         ("play --web --host 0.0.0.0", 2, "if you mean it, add --allow-network"),
         ("play --web --seat FRANCE=nobody", 2, "'nobody' is neither a bot (dumbbot, "),

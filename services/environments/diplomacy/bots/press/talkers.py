@@ -56,6 +56,7 @@ class NegotiatingBot(Bot):
         press = position.press
         given = [promise for promise in press.promises if promise.giver == power]
         at_peace = {promise.partner for promise in given if promise.kind in ("PEACE", "ALLY")}
+        offered = {letter.recipient for letter in press.letters if letter.sender == power}
         # What it has proposed may be accepted while it answers, and then binds it as well.
         given += [
             promise
@@ -70,8 +71,11 @@ class NegotiatingBot(Bot):
                 given += further if accepts else []
                 yield f"{partner} {'ACCEPT' if accepts else 'REJECT'}"
             elif self._proposes:
-                line = "PEACE" if partner not in at_peace else self._request(position, power, partner, seed)
-                if line:
+                if partner in at_peace:
+                    line = self._request(position, power, partner, seed)
+                else:
+                    line = None if partner in offered else "PEACE"
+                if line is not None:
                     yield f"{partner} {line}"
 
     def _request(self, position: PressPosition, power: str, partner: str, seed: int) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster.actors.initial_policy import make_policy
-from cluster.evaluation.players.opening import open_policy, voting_world
+from cluster.evaluation.players.opening import agreeing_world, open_policy
 from grpo_core.settings import PolicySettings
 from opponents.play import play_game
 from opponents.players.chat_players import ChatPlayers
@@ -25,6 +25,9 @@ from services.environments.playing import Policy
 from services.inference.torch_backend.engine import TorchEngine
 
 VOTING = DiplomacyLanguage(draw_votes=True)
+
+WORLD = agreeing_world(draw_votes=True, press=False)
+assert WORLD is not None
 
 
 def new_game(until_year: int = 1910) -> DiplomacyGame:
@@ -147,10 +150,10 @@ def test_bots_agree_after_two_quiet_years_and_a_leader_after_four() -> None:
     ]:
         position = replace(game.position, centers=centers, draw_vote=DrawVote((), quiet))
         assert tuple(power for power in POWERS if accepts_draw(position, power)) == agreeing
-        greedy = voting_world().make_bot("greedy")
+        greedy = WORLD.make_bot("greedy")
         assert tuple(power for power in POWERS if DRAW in greedy.actions(position, power, 0)) == agreeing
     assert not accepts_draw(DiplomacyGame(1901).position, "FRANCE")
-    assert voting_world().make_bot("lookahead").is_slow
+    assert WORLD.make_bot("lookahead").is_slow
 
 
 def test_bots_end_a_game_in_which_nothing_happens() -> None:
@@ -188,7 +191,7 @@ def test_a_policy_votes_under_the_mask_and_one_without_the_words_plays_on() -> N
     slots = silent.slots(position, "FRANCE")
     assert slots is not None
     assert len(slots) == 3
-    champion = open_policy("champion", ChatPlayers({}), world=voting_world())
+    champion = open_policy("champion", ChatPlayers({}), world=WORLD)
     game = new_game(1901)
     record = asyncio.run(play_game(game, dict.fromkeys(POWERS, champion), 0))
     assert record.defects == 0
