@@ -16,6 +16,7 @@ from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
 from services.environments.diplomacy.scoring.rewards import check_weights
 from services.environments.diplomacy.settings import DiplomacyEvaluation, DiplomacyImitation, GameSettings
 from services.environments.diplomacy.text.language import DiplomacyLanguage
+from services.environments.diplomacy.text.press_language import PressLanguage
 from services.environments.environment import Demonstration, RatingScale, World, check_bot
 from services.environments.evaluation import EvaluationGame
 from services.environments.playing import Bot, Game
@@ -89,7 +90,8 @@ class Diplomacy(World):
             check_bot("game.playout_opponents", bot, self.bots)
         super().__init__(settings)
         if settings.draw_votes or settings.press_rounds:
-            self.language = DiplomacyLanguage(draw_votes=settings.draw_votes, press=settings.press_rounds > 0)
+            language = PressLanguage if settings.press_rounds else DiplomacyLanguage
+            self.language = language(draw_votes=settings.draw_votes)
 
     @property
     def roles(self) -> tuple[str, ...]:

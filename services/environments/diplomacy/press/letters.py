@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from services.environments.diplomacy.press.proposals import Proposal
 
 EVERYBODY = "GLOBAL"  # the engine's name for all powers, as a recipient
+_TAG = re.compile(r"([<\[{])(?=[^\s<\[{]|[<\[{])")
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # Unicode categories
 
 
@@ -36,7 +38,8 @@ def letters_for(letters: Iterable[Letter], power: str) -> tuple[Letter, ...]:
 def cleaned(text: str, longest: int) -> str:
     """The text without characters that do not show, such as marks of direction, and with at most ``longest`` others.
 
-    Line ends stay. What is left can be shown anywhere without changing how the text around it looks.
+    Line ends stay. Brackets that might begin a tag, a special token or a template's command are followed by a space.
+    What is left can be shown, or be a part of a prompt, without changing what stands around it.
     """
     shown = "".join(each for each in text if each == "\n" or unicodedata.category(each) not in _HIDDEN)
-    return shown[:longest].strip()
+    return _TAG.sub(r"\1 ", shown)[:longest].strip()

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import ClassVar
 
 from services.environments.diplomacy.position import CENTERS_TO_WIN, Position
-from services.environments.diplomacy.press.view import PressPosition, writes_press
+from services.environments.diplomacy.press.view import writes_press
 from services.environments.diplomacy.rules.draw_votes import BALLOT, DRAW, PLAY_ON, split_votes, takes_votes
 from services.environments.diplomacy.rules.orders import WAIVE, WORD_PATTERN, parse, sheet
-from services.environments.diplomacy.text.press_notation import (
-    letter_slots,
-    parse_letters,
-    press_words,
-    with_letters,
-    written_letters,
-)
 from services.environments.language import Language, Section
 from services.environments.playing import Answer, Slot
 
@@ -34,7 +28,7 @@ _LONG_ORDERS = (
 class DiplomacyLanguage(Language):
     """Positions as prompts, and order sheets."""
 
-    cuts = (
+    cuts: ClassVar[tuple[str, ...]] = (
         "moves of other powers",
         "last orders",
         "help for other powers' units",
@@ -48,13 +42,9 @@ class DiplomacyLanguage(Language):
     example = "A PAR - BUR"
     word_pattern = WORD_PATTERN
 
-    def __init__(self, *, draw_votes: bool = False, press: bool = False) -> None:
-        """With ``draw_votes`` order sheets end with a vote wherever the position asks for one.
-
-        With ``press`` letters are read and written; without, the same game is played as if there were none.
-        """
+    def __init__(self, *, draw_votes: bool = False) -> None:
+        """With ``draw_votes`` order sheets end with a vote wherever the position asks for one."""
         self._votes = draw_votes
-        self._press = press
 
     def words(self) -> Sequence[str]:
         """All words of prompts and orders, sorted."""
@@ -64,12 +54,12 @@ class DiplomacyLanguage(Language):
         return tuple(sorted({*words(), *optional})) if optional else words()
 
     def optional_words(self) -> Sequence[str]:
-        """The words of votes and of press."""
-        return (*((DRAW, PLAY_ON) if self._votes else ()), *(press_words() if self._press else ()))
+        """The words of votes."""
+        return (DRAW, PLAY_ON) if self._votes else ()
 
     def without_optional_words(self) -> DiplomacyLanguage:
-        """The language without press; where it has none, without votes."""
-        return DiplomacyLanguage(draw_votes=self._votes and self._press)
+        """The language without votes."""
+        return DiplomacyLanguage()
 
     def note_words(self) -> Sequence[str]:
         """The words of notes that are not among ``words``."""
@@ -81,8 +71,6 @@ class DiplomacyLanguage(Language):
         """What lies around each unit that is ordered, and where builds and disbands are possible."""
         from services.environments.diplomacy.text.notes import notes
 
-        if writes_press(view):
-            return ("",) * len(self.slots(view, seat))
         found = notes(view, seat)
         return (*found, "") if self._takes_vote(view, seat) else found
 
@@ -90,8 +78,7 @@ class DiplomacyLanguage(Language):
         """The position in a few dozen words."""
         from services.environments.diplomacy.text.notation import render
 
-        found = render(view, seat, draw_votes=self._votes)
-        return with_letters(found, view) if self._press and isinstance(view, PressPosition) else found
+        return render(view, seat, draw_votes=self._votes)
 
     def sections(self, view: Position, seat: str, *, thinking: bool = False, cut: int = 0) -> Sequence[Section]:
         """Rules in brief, country, position, last orders, threats and legal orders."""
@@ -102,10 +89,9 @@ class DiplomacyLanguage(Language):
         )
 
     def slots(self, view: Position, seat: str) -> tuple[Slot, ...]:
-        """The slots of the order sheet, and of a vote where one is taken; or one for each letter."""
+        """The slots of the order sheet, and of a vote where one is taken; none where letters are due."""
         if writes_press(view):
-            assert isinstance(view, PressPosition)
-            return letter_slots(view) if self._press else ()
+            return ()
         found = sheet(view, seat)
         return (*found, BALLOT) if self._takes_vote(view, seat) else found
 
@@ -114,10 +100,7 @@ class DiplomacyLanguage(Language):
         return tuple(replace(slot, claims=_entered(slot)) if slot.claims[0] is None else slot for slot in slots)
 
     def parse(self, text: str, view: Position, seat: str, thought: str = "") -> Answer:  # noqa: ARG002
-        """The legal orders of a sheet, repaired where only one is possible, and a vote for a draw; or letters."""
-        if writes_press(view):
-            assert isinstance(view, PressPosition)
-            return parse_letters(text, view) if self._press else Answer(())
+        """The legal orders of a sheet, repaired where only one is possible, and a vote for a draw."""
         if not self._takes_vote(view, seat):
             return parse(text, view, seat, repair=True)
         lines, wanted = split_votes(text.split("\n"))
@@ -127,12 +110,8 @@ class DiplomacyLanguage(Language):
     def written(self, actions: Sequence[str], view: Position, seat: str) -> tuple[str, ...]:
         """Find an order for every slot: units without one hold (or disband), builds without one are waived.
 
-        Builds and disbands, whose sequence is free, are sorted, with waivers last. Who has not voted plays on. Of
-        letters it finds one for every slot, ``PASS`` where none was written.
+        Builds and disbands, whose sequence is free, are sorted, with waivers last. Who has not voted plays on.
         """
-        if writes_press(view):
-            assert isinstance(view, PressPosition)
-            return written_letters(actions, view) if self._press else ()
         if self._takes_vote(view, seat):
             orders, wanted = split_votes(actions)
             return (*DiplomacyLanguage().written(orders, view, seat), DRAW if wanted else PLAY_ON)

@@ -1,0 +1,71 @@
+"""Positions and press as prompts, and order sheets and letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.press.view import PressPosition, writes_press
+from services.environments.diplomacy.text.language import DiplomacyLanguage
+from services.environments.diplomacy.text.press_chat import with_press_sections
+from services.environments.diplomacy.text.press_notation import (
+    letter_slots,
+    parse_letters,
+    press_words,
+    with_letters,
+    written_letters,
+)
+from services.environments.language import Section
+from services.environments.playing import Answer, Slot
+
+
+class PressLanguage(DiplomacyLanguage):
+    """The language of games with press; without it the same games are played as if there were none."""
+
+    cuts: ClassVar[tuple[str, ...]] = ("earlier letters", *DiplomacyLanguage.cuts)
+
+    def optional_words(self) -> Sequence[str]:
+        """The words of votes and of press."""
+        return (*super().optional_words(), *press_words())
+
+    def without_optional_words(self) -> DiplomacyLanguage:
+        """The language without press."""
+        return DiplomacyLanguage(draw_votes=self._votes)
+
+    def notes(self, view: Position, seat: str) -> Sequence[str]:
+        """Those of an order sheet; none for letters."""
+        return ("",) * len(self.slots(view, seat)) if writes_press(view) else super().notes(view, seat)
+
+    def prompt(self, view: Position, seat: str) -> str:
+        """The position, and the press that the seat may read."""
+        found = super().prompt(view, seat)
+        return with_letters(found, view) if isinstance(view, PressPosition) else found
+
+    def sections(self, view: Position, seat: str, *, thinking: bool = False, cut: int = 0) -> Sequence[Section]:
+        """Those of a game without press, with letters and promises, and with what is to be written."""
+        # What is cut of the press comes first in ``cuts``, and is not known to games without press.
+        found = super().sections(view, seat, thinking=thinking, cut=cut)
+        left_out = self.cuts[:cut]
+        return with_press_sections(found, view, left_out) if isinstance(view, PressPosition) else found
+
+    def slots(self, view: Position, seat: str) -> tuple[Slot, ...]:
+        """One for each letter where letters are due; else those of an order sheet."""
+        if writes_press(view):
+            assert isinstance(view, PressPosition)
+            return letter_slots(view)
+        return super().slots(view, seat)
+
+    def parse(self, text: str, view: Position, seat: str, thought: str = "") -> Answer:
+        """The letters in a text, or the orders."""
+        if writes_press(view):
+            assert isinstance(view, PressPosition)
+            return parse_letters(text, view)
+        return super().parse(text, view, seat, thought)
+
+    def written(self, actions: Sequence[str], view: Position, seat: str) -> tuple[str, ...]:
+        """A letter for every slot, ``PASS`` where none was written; or an order for every slot."""
+        if writes_press(view):
+            assert isinstance(view, PressPosition)
+            return written_letters(actions, view)
+        return super().written(actions, view, seat)
