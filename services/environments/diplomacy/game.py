@@ -20,6 +20,7 @@ from grpo_core.types import KeyValue
 from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, DrawVote, PastPhase, Position, segment
+from services.environments.diplomacy.press.letters import sent_at
 from services.environments.diplomacy.press.table import PressRules, PressTable
 from services.environments.diplomacy.rules.draw_votes import split_votes
 from services.environments.diplomacy.rules.engine_position import read_position
@@ -67,7 +68,6 @@ class DiplomacyGame(Game):
         self._unobserved: list[tuple[Position, Mapping[str, tuple[str, ...]]]] = []  # phases for it; only facts need it
         self._for_draw: set[str] = set()  # powers that vote for one in this phase
         self._wanted: tuple[str, ...] = ()  # those that did in the latest movement phase
-        self._last_sent = 0  # the number of the latest letter, in place of a time
         self._defective = 0  # orders of all powers that were not legal
         self._changed = self._year() - 1  # the last year in which a centre changed hands, as far as is known
 
@@ -150,13 +150,12 @@ class DiplomacyGame(Game):
         """Deliver the letters of a round, and return how many lines were none."""
         assert self.press is not None
         letters, defects = self.press.take(self.position, lines)
-        for letter in letters:
-            self._last_sent += 1  # the engine finds messages by it
+        for number, letter in enumerate(letters):
             self._engine.add_message(
                 Message(
                     sender=letter.sender,
                     recipient=letter.recipient,
-                    time_sent=self._last_sent,
+                    time_sent=sent_at(len(self._engine.state_history), letter.round, number),
                     phase=letter.phase,
                     message=letter.text,
                 )

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from services.environments.diplomacy.press.proposals import Proposal
 
 EVERYBODY = "GLOBAL"  # the engine's name for all powers, as a recipient
+_PER_ROUND, _PER_PHASE = 1000, 1_000_000
+_EARLIEST_TIME = 10**12  # microseconds; the twelfth day of 1970
 _TAG = re.compile(r"([<\[{])(?=[^\s<\[{]|[<\[{])")
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # Unicode categories
 
@@ -28,6 +30,19 @@ class Letter:
     def is_for(self, power: str) -> bool:
         """Whether ``power`` may read it: its sender and its recipient may."""
         return power == self.sender or self.recipient in (power, EVERYBODY)
+
+
+def sent_at(phase: int, round_: int, number: int) -> int:
+    """The number that stands for the time of a letter in the engine's messages, which finds them by it.
+
+    ``phase`` counts those of the game, ``round_`` those of the negotiation, ``number`` the letters of the round.
+    """
+    return (phase + 1) * _PER_PHASE + round_ * _PER_ROUND + number
+
+
+def round_at(time_sent: int) -> int | None:
+    """The round of a message with such a number; None for a time in microseconds, as other programs write it."""
+    return None if time_sent >= _EARLIEST_TIME else time_sent % _PER_PHASE // _PER_ROUND
 
 
 def letters_for(letters: Iterable[Letter], power: str) -> tuple[Letter, ...]:

@@ -1,0 +1,1 @@
+"""What came of letters: promises and conduct in games that are over."""

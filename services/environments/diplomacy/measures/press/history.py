@@ -1,0 +1,84 @@
+"""The negotiations of a saved game: its letters, what they promised, and what the orders made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from grpo_core.errors import one_line
+from services.environments.diplomacy.played_phases import played_phases, saved_phases
+from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.press.english import understand
+from services.environments.diplomacy.press.ledger import Ledger
+from services.environments.diplomacy.press.letters import EVERYBODY, Letter, round_at
+from services.environments.diplomacy.press.negotiation import Negotiation
+from services.environments.diplomacy.press.promises import Promise, Verdict
+from services.environments.diplomacy.saved_game import SavedGameError
+
+
+@dataclass(frozen=True, slots=True)
+class NegotiatedPhase:
+    """A movement phase of a saved game with the letters before it."""
+
+    position: Position
+    orders: Mapping[str, tuple[str, ...]]
+    results: Mapping[str, tuple[str, ...]]  # unit -> the engine's words, as in ``PastPhase``
+    letters: tuple[Letter, ...]
+    promises: tuple[Promise, ...]  # that were made before it
+    verdicts: tuple[Verdict, ...]  # of all that bound somebody in it
+
+
+class _Message(msgspec.Struct):
+    sender: str
+    recipient: str
+    message: str
+    time_sent: int = 0
+
+
+def negotiated_phases(document: Mapping[str, Any], name: str) -> Iterator[NegotiatedPhase]:
+    """Yield the movement phases of a document that ``read_saved_game`` returned, in order.
+
+    Letters of other programs have a time and no round; each is then a round of its own. Votes for a draw are not saved,
+    so promises of them are left out. ``name`` is the file's, for errors. Raises SavedGameError for a damaged one.
+    """
+    ledger = Ledger()
+    for phase, saved in zip(played_phases(document, name), saved_phases(document), strict=True):
+        if phase.position.kind != "M":
+            continue
+        letters = _letters(saved.get("messages") or (), phase.position, name)
+        negotiation = Negotiation(phase.position)
+        for _, round_ in groupby(letters, key=lambda letter: letter.round):
+            negotiation.add_round(tuple(round_))
+        verdicts = ledger.settle(phase.position, negotiation.promises, phase.orders)
+        results = {
+            unit: tuple(word for each in words if (word := str(each)))
+            for unit, words in (saved.get("results") or {}).items()
+        }
+        yield NegotiatedPhase(phase.position, phase.orders, results, letters, negotiation.promises, verdicts)
+
+
+def _letters(messages: Sequence[Any], position: Position, name: str) -> tuple[Letter, ...]:
+    try:
+        read = sorted(msgspec.convert(messages, list[_Message]), key=lambda message: message.time_sent)
+    except ValueError as error:  # msgspec's errors are ValueErrors
+        raise SavedGameError(f"{name}: messages before {position.phase}: {one_line(error, 200)}") from error
+    letters = []
+    for number, each in enumerate(read):
+        if each.sender in POWERS and each.recipient in (*POWERS, EVERYBODY) and each.sender != each.recipient:
+            round_ = round_at(each.time_sent)
+            says = understand(each.message, position, each.sender, each.recipient)
+            letters.append(
+                Letter(
+                    each.sender,
+                    each.recipient,
+                    each.message,
+                    position.phase,
+                    number if round_ is None else round_,
+                    says,
+                )
+            )
+    return tuple(letters)

@@ -1,0 +1,121 @@
+"""Conduct in saved games: the same promises as in the games themselves, and counts that agree with other measures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opponents.play import play_game
+from services.environments.diplomacy.alliances import acts
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.measures.press.conduct import Conduct, conduct, conduct_rates, saved_conduct
+from services.environments.diplomacy.measures.press.history import negotiated_phases
+from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy, MeasuredDiplomacy
+from tests.paths import RECORDED_GAMES
+
+TALKERS = ("honest", "keeper", "breaker", "stabber", "chatter", "dumbbot", "greedy")
+
+
+def played(seed: int) -> tuple[DiplomacyGame, dict[str, dict[str, float]], Diplomacy]:
+    world = MeasuredDiplomacy(GameSettings(until_year=1906, press_rounds=2))
+    game = world.new_game("", "FRANCE", seed)
+    seats = {power: world.make_bot(name) for power, name in zip(POWERS, TALKERS, strict=True)}
+    record = asyncio.run(play_game(game, seats, seed))
+    return game, {power: dict(parts) for power, parts in record.result.outcomes.items()}, world
+
+
+@pytest.fixture(scope="module")
+def games(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[DiplomacyGame, dict[str, Any], Any]]:
+    folder = tmp_path_factory.mktemp("games")
+    found = []
+    for seed in range(3):
+        game, outcomes, _ = played(seed)
+        game.save(folder / f"{seed}.json")
+        found.append((game, outcomes, read_saved_game(folder / f"{seed}.json")))
+    return found
+
+
+def test_a_saved_game_has_the_promises_and_verdicts_of_the_game_itself(games: Any) -> None:
+    for game, _, document in games:
+        phases = list(negotiated_phases(document, "game"))
+        assert [verdict for phase in phases for verdict in phase.verdicts] == game.press.ledger.verdicts
+        assert sum(len(phase.letters) for phase in phases) > 100
+
+
+def test_counts_agree_with_those_of_evaluations_and_of_alliances(games: Any) -> None:
+    for _, outcomes, document in games:
+        found = conduct(document, "game")
+        for power in POWERS:
+            own = [each for (acting, _), each in found.items() if acting == power]
+            effective = sum(each.effective_supports for each in own)
+            share = outcomes[power]["effective_foreign_support_share"]
+            assert (effective > 0) == (share > 0)
+        totals = dict.fromkeys(found, 0)
+        for phase in negotiated_phases(document, "game"):
+            for (power, other), net in acts(phase.position, phase.orders).items():
+                if phase.position.units[other]:
+                    totals[power, other] += net
+        assert totals == {pair: each.supports - each.attacks for pair, each in found.items()}
+
+
+def test_rates_tell_honest_players_from_others(games: Any) -> None:
+    seats = dict(zip(POWERS, TALKERS, strict=True))
+    rates = conduct_rates((seats, conduct(document, "game")) for _, _, document in games)
+    honest = [rate.honesty for (player, _), rate in rates.items() if player == "honest" and rate.honesty is not None]
+    breaker = [rate.honesty for (player, _), rate in rates.items() if player == "breaker" and rate.honesty is not None]
+    assert min(each.mean for each in honest) == 1.0
+    assert max(each.mean for each in breaker) < 1.0
+    assert rates["dumbbot", "honest"].honesty is None
+    assert rates["honest", "breaker"].games == 3
+    assert all(rate.attack_rate is not None and rate.attack_rate.mean >= 0 for rate in rates.values())
+
+
+def test_the_rate_is_events_over_phases_with_an_interval_between_games() -> None:
+    seats = {"FRANCE": "a", "ITALY": "b"}
+    games = [(seats, {("FRANCE", "ITALY"): Conduct(phases=10, supports=supports)}) for supports in (5, 7, 3)]
+    [(pair, rate)] = conduct_rates(games).items()
+    assert pair == ("a", "b")
+    assert rate.support_rate is not None
+    assert rate.support_rate.mean == pytest.approx(0.5)
+    assert rate.support_rate.interval is not None
+    low, high = rate.support_rate.interval
+    assert low == pytest.approx(0.5 - 4.302653 * 0.2 / 3**0.5, abs=1e-5)
+    assert high == pytest.approx(0.5 + 4.302653 * 0.2 / 3**0.5, abs=1e-5)
+
+
+def test_games_without_press_have_conduct_and_no_promises() -> None:
+    files = sorted(RECORDED_GAMES.glob("*.json"))[:2]
+    for file in files:
+        players, found = saved_conduct(read_saved_game(file), file.name)
+        assert set(players) == set(POWERS)
+        assert sum(each.attacks for each in found.values()) > 0
+        assert sum(each.promises_kept + each.promises_broken for each in found.values()) == 0
+
+
+def test_messages_of_other_programs_are_rounds_of_their_own_in_order_of_time(tmp_path: Path) -> None:
+    game = DiplomacyGame(1901)
+    game.step({})
+    document = json.loads(game.saved())
+    document["phases"][0]["messages"] = [
+        {"sender": sender, "recipient": recipient, "time_sent": time, "phase": "S1901M", "message": text}
+        for sender, recipient, time, text in (
+            ("ENGLAND", "FRANCE", 1_600_000_000_000_002, "I agree."),
+            ("FRANCE", "ENGLAND", 1_600_000_000_000_001, "Let us have peace."),
+            ("SYSTEM", "GLOBAL", 1_600_000_000_000_003, "PEACE"),
+        )
+    ]
+    (tmp_path / "game.json").write_text(json.dumps(document))
+    [phase] = negotiated_phases(read_saved_game(tmp_path / "game.json"), "game.json")
+    assert [letter.round for letter in phase.letters] == [0, 1]
+    assert {promise.kind for promise in phase.promises} == {"PEACE"}
+    assert len(phase.promises) == 2
+    document["phases"][0]["messages"] = [{"sender": 3}]
+    with pytest.raises(SavedGameError, match="messages before S1901M"):
+        list(negotiated_phases(document, "game.json"))
