@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from cluster.cli import data, diagnostics, export, groups, play, replay, scenarios, solve, training
+from cluster.cli import conduct, data, diagnostics, export, groups, play, replay, scenarios, solve, training
 from cluster.cli.evaluate import compare, evaluate, ladder
 from cluster.cli.output import discard, say
 from cluster.cli.population import population_app
@@ -52,7 +52,7 @@ def _options(
     pass
 
 
-for module in (training, play, evaluate, compare, ladder, replay, solve, export, diagnostics):
+for module in (training, play, evaluate, compare, ladder, replay, conduct, solve, export, diagnostics):
     app.add_typer(module.commands)
 app.add_typer(groups.commands, name="groups")
 app.add_typer(data.commands, name="data")

@@ -1,0 +1,108 @@
+"""``entente conduct``: how players treated one another in saved games."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cluster.cli.options import JsonOrStdout, write_json
+
+if TYPE_CHECKING:
+    from grpo_core.statistics.estimate import Estimate
+    from services.environments.diplomacy.measures.press.conduct import ConductRates
+
+commands = typer.Typer()
+_COLUMNS = (
+    ("honesty", "promises kept"),
+    ("support_rate", "supports"),
+    ("effective_support_rate", "effective ones"),
+    ("attack_rate", "attacks"),
+)
+
+
+@commands.command(
+    epilog="Examples: `entente conduct games/press`, `entente conduct game.json other.json --json conduct.json`"
+)
+def conduct(
+    games: Annotated[
+        list[Path], typer.Argument(metavar="GAME|FOLDER", help="Saved games, or folders of them (*.json).")
+    ],
+    json_out: JsonOrStdout = None,
+) -> None:
+    """How players treated one another in saved games: promises kept and broken, supports and attacks.
+
+    Promises are what letters agree on: peace, alliances, demilitarised provinces and orders; those count that some
+    legal order would have broken. Supports and attacks are for each movement phase in which both had a unit; effective
+    supports are those without which something else had happened. Games without a record of their players are counted
+    by power. Intervals of 95 % hold between games.
+    """
+    from cluster.cli.options import STDOUT
+    from cluster.runs.progress_bars import progress_bars
+    from services.environments.diplomacy.measures.press.conduct import conduct_rates, saved_conduct
+    from services.environments.diplomacy.saved_game import read_saved_game
+
+    files = list(_files(games))
+    found = []
+    with progress_bars() as add_bar:
+        advance = add_bar("reading saved games", len(files))
+        for file in files:
+            found.append(saved_conduct(read_saved_game(file), str(file)))
+            advance(1)
+    rates = conduct_rates(found)
+    if json_out != STDOUT:
+        _show(rates, len(files))
+    rows = [
+        {"player": player, "other": other, "games": each.games, **_row(each)} for (player, other), each in rates.items()
+    ]
+    write_json(json_out, {"games": len(files), "conduct": rows})
+
+
+def _files(games: Sequence[Path]) -> Iterator[Path]:
+    from cluster.errors import RunError
+
+    for path in games:
+        if not path.exists():
+            raise RunError(f"{path}: there is no such file or folder; name saved games, as `entente play --out` writes")
+        found = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        if not found:
+            raise RunError(f"{path} holds no *.json file; name a folder of saved games")
+        yield from found
+
+
+def _row(rates: ConductRates) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name, _ in _COLUMNS:
+        estimate: Estimate | None = getattr(rates, name)
+        row[name] = None if estimate is None else estimate.mean
+        row[f"{name}_ci95"] = None if estimate is None or estimate.interval is None else list(estimate.interval)
+    return row
+
+
+def _show(rates: dict[tuple[str, str], ConductRates], games: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"Conduct in {games} game{'s' if games != 1 else ''}", title_justify="left")
+    for name in ("player", "to", "games", *(title for _, title in _COLUMNS)):
+        table.add_column(name, justify="left" if name in ("player", "to") else "right")
+    for (player, other), each in rates.items():
+        shown = [_percent(each.honesty), *(_rate(getattr(each, name)) for name, _ in _COLUMNS[1:])]
+        table.add_row(player, other, str(each.games), *shown)
+    Console().print(table)
+
+
+def _percent(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "-"
+    interval = "" if estimate.interval is None else f" [{estimate.interval[0]:.0%}, {estimate.interval[1]:.0%}]"
+    return f"{estimate.mean:.0%}{interval}"
+
+
+def _rate(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "-"
+    interval = "" if estimate.interval is None else f" [{estimate.interval[0]:.2f}, {estimate.interval[1]:.2f}]"
+    return f"{estimate.mean:.2f}{interval}"
