@@ -57,6 +57,8 @@ class RecordingPlayer:
     async def act(self, view: View, seat: str, seed: int) -> Decision:
         """The player's actions, with their turn."""
         decision = await self._player.act(view, seat, seed)
+        if self._tokens.slots(view, seat) == ():  # the policy has nothing to write here
+            return Decision(decision.actions)
         return Decision(decision.actions, demonstration_turn(self._tokens, view, seat, decision.actions))
 
 

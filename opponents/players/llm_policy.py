@@ -217,9 +217,11 @@ class LLMPolicy:
 
     async def act(self, view: View, seat: str, seed: int) -> Decision:
         """Generate one answer; EngineError if the engine cannot (prompt too long, engine closed)."""
-        slots = self.tokens.slots(view, seat) if self.constrained else None
+        slots = self.tokens.slots(view, seat)
         if slots == ():
             return Decision(())  # nothing to write, as in a negotiation whose words it lacks
+        if not self.constrained:
+            slots = None
         prompt_ids = self.tokens.prompt(view, seat)
         generation = await self.engine.generate(self._request(prompt_ids, slots, seed))
         start = generation.answer_start

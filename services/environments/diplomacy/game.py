@@ -213,7 +213,7 @@ class DiplomacyGame(Game):
             self._wanted = tuple(power for power in self.position.to_move if power in self._for_draw)
             self._for_draw.clear()
             self.agreed = self._wanted == self.position.to_move
-        if self.press is not None:
+        if self.press is not None and not self.agreed:
             self.press.settle(self.position, self._orders, self._wanted)
         if self.agreed:
             self._engine.draw([power for power, count in self.centers().items() if count])

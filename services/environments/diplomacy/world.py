@@ -197,14 +197,18 @@ class Diplomacy(World):
         """Make one of ``bots``; where players vote on draws, it does so too; with press it is silent, or negotiates."""
         bot = super().make_bot(name)
         if self.settings.press_rounds and name not in NEGOTIATORS:
-            from services.environments.diplomacy.bots.press.silent import SilentBot
-
-            bot = SilentBot(bot)
+            bot = self._silent(bot)
         if not self.settings.draw_votes:
             return bot
         from services.environments.diplomacy.bots.draw_voter import DrawVoter
 
         return DrawVoter(bot)
+
+    @staticmethod
+    def _silent(bot: Bot) -> Bot:
+        from services.environments.diplomacy.bots.press.silent import SilentBot
+
+        return SilentBot(bot)
 
     def looking_ahead(self, policy: PromptedPolicy) -> PromptedPolicy:
         """Order sheets of the policy meet simulated games, as those of the bot ``lookahead`` do."""
@@ -289,7 +293,8 @@ class Diplomacy(World):
         if settings.teacher == "lookahead" and settings.against:
             from services.environments.diplomacy.bots.lookahead.lookahead import LookaheadBot
 
-            return LookaheadBot([self.make_bot(name) for name in settings.against])
+            teacher = LookaheadBot([_bot(name) for name in settings.against])
+            return self._silent(teacher) if self.settings.press_rounds else teacher
         return super().make_teacher(settings, game)
 
     def make_others(self, settings: Any, role: str, seed: int) -> Mapping[str, Bot]:

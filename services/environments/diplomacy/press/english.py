@@ -36,6 +36,9 @@ _NEGATION = re.compile(r"\b(not|never|no|neither of them|cannot|can't|won't|don'
 _NOT_EACH_OTHER = re.compile(
     r"\b(not|never|won't|don't) (to )?(attack|move against|fight) (each other|one another|you)\b"
 )
+_REFUSAL = re.compile(
+    r"\b(can't|cannot|can not|won't|will not|refuse|do not|don't) (promise|agree|want|accept|be able)\b"
+)
 _PEACE = re.compile(r"\b(peace|truce|armistice|non-?aggression|leave (each other|one another) alone)\b")
 _ALLY = re.compile(
     r"\b(ally|allies|alliance|team up|work together|join forces|fight|attack)\b.*?(?:\bagainst )?(?:the )?"
@@ -45,12 +48,19 @@ _DMZ = re.compile(
     r"|neither of us (should|shall|will) (enter|move))"
 )
 _DRAW = re.compile(r"\b(draw)\b")
-_ACCEPT = re.compile(r"^(yes|agreed|i agree|i accept|accepted|deal|ok|okay|sure|sounds good|of course|gladly)\b")
+_ACCEPT = re.compile(
+    r"^(yes|agreed|i agree|i accept|accepted|it's a deal|deal|ok|okay|sure|(that )?sounds good|of course|gladly)"
+    r"(?=$|[,.!]| (to|with) (that|this|you)\b)"
+)
+_ON_CONDITION = re.compile(r"\b(but|if|unless|first|however|when|once)\b")
 _REJECT = re.compile(
-    r"^(no\b[, ]*(thank|deal|i |$)|no$|sorry|i refuse|i decline|i reject|i disagree|i'm afraid|i am afraid"
-    r"|i (cannot|can't|can not) (agree|accept)|rejected|not interested)"
+    r"^(no(,|$| thank| deal)|(sorry, )?(i (refuse|decline|reject|disagree|am not interested)|rejected|not interested)"
+    r"|i('m| am) afraid (i |that |not|we )|i (cannot|can't|can not) (agree|accept))"
 )
 _WILL = re.compile(r"\b(will|'ll|am going to|'m going to|is going to|shall|intend to|promise to|plan to)\b")
+_OWN_WILL = re.compile(
+    r"\b(i|we) ?('ll|'m|will|am|are|shall|intend|promise|plan)\b|\b(my|our)\b.*\b(will|shall|is going to)\b"
+)
 _ASK = re.compile(r"^(please|can you|could you|would you|will you)\b|\b(i ask you to|i need you to|i want you to)\b")
 _PAST = re.compile(r"\b(last (year|spring|fall|autumn)|told|said|did|was|were|wonder|why|heard|served)\b")
 _KINDS = (
@@ -87,46 +97,63 @@ def understand(text: str, position: Position, sender: str, recipient: str) -> tu
     found: dict[Proposal, None] = {}
     for line in text.split("\n"):
         if (exact := read(line.strip())) is not None:
-            found[exact] = None
+            if _is_possible(exact, position, sender, recipient):
+                found[exact] = None
         else:
             for sentence in re.split(r"(?<=[.!?;])\s+(?=[A-Z\"'])|\s*,? and (?=stay|keep|i |I )", line):
                 found.update(dict.fromkeys(_meant(sentence.strip(), position, sender, recipient)))
     return tuple(found)
 
 
+def _is_possible(proposal: Proposal, position: Position, sender: str, recipient: str) -> bool:
+    """Whether its province is one of the map's, and its order a legal one of the power that would give it."""
+    if proposal.kind == "DMZ":
+        return proposal.about in dict(_names()).values()
+    if proposal.kind in ("WILL", "ASK"):
+        place = proposal.about[2:].partition(" ")[0]
+        giver = sender if proposal.kind == "WILL" else recipient
+        return place in position.orderable.get(giver, ()) and proposal.about in position.legal[place]
+    return True
+
+
 def _meant(sentence: str, position: Position, sender: str, recipient: str) -> Iterator[Proposal]:
     said = sentence.lower().rstrip(" .!?;").replace("\u2019", "'")
     if not said:
         return
-    if _REJECT.search(said) or said.endswith("not interested"):
+    if _REJECT.search(said):
         yield Proposal("REJECT")
         return
     if _ACCEPT.search(said):
-        yield Proposal("ACCEPT")
+        if not (_NEGATION.search(said) or _ON_CONDITION.search(said)):
+            yield Proposal("ACCEPT")
         return
+    third = [power for power in _powers(said) if power not in (sender, recipient)]
     if _NOT_EACH_OTHER.search(said):
-        yield Proposal("PEACE")
+        if not (third or _REFUSAL.search(said)):
+            yield Proposal("PEACE")
         return
     if _PAST.search(said):
         return
     provinces = _provinces(said)
     if _DMZ.search(said):
+        if third or _REFUSAL.search(said) or re.search(r"\b(not|never|won't|don't)\b", said):
+            return
         yield from (Proposal("DMZ", province) for province in provinces)
         return
     if _NEGATION.search(said):
         return
-    third = [power for power in _powers(said) if power not in (sender, recipient)]
     if _ALLY.search(said) and third and _is_joint(said, third[-1]):
         yield Proposal("ALLY", third[-1])
         return
     if _PEACE.search(said):
-        yield Proposal("PEACE")
+        if not third:
+            yield Proposal("PEACE")
         return
     if _DRAW.search(said):
         yield Proposal("DRAW")
         return
     asks = _ASK.search(said)
-    if asks or (_WILL.search(said) and not third):
+    if asks or (_WILL.search(said) and not third and _is_own(said, provinces, position, sender)):
         giver, other = (recipient, sender) if asks else (sender, recipient)
         order = _order(sentence, said, provinces, position, giver, other)
         if order is not None:
@@ -139,6 +166,14 @@ def _is_joint(said: str, third: str) -> bool:
     aimed = any(f"against {the}{name}" in said or f"fight {the}{name}" in said or f"attack {the}{name}" in said
                 for name in _PEOPLES[third] for the in ("", "the "))  # fmt: skip
     return bool(together) and aimed
+
+
+def _is_own(said: str, provinces: list[str], position: Position, sender: str) -> bool:
+    """Whether a sentence speaks of what its writer does: it says so, or begins with one of the writer's units."""
+    if _OWN_WILL.search(said):
+        return True
+    own = {unit[2:5] for unit in position.units.get(sender, ())}
+    return bool(provinces) and provinces[0] in own and not re.match(r"(you|they|he|she|it)\b", said)
 
 
 def _order(sentence: str, said: str, provinces: list[str], position: Position, giver: str, other: str) -> str | None:

@@ -42,26 +42,52 @@ class Ledger:
         orders: Mapping[str, Sequence[str]],
         wanting_draw: Iterable[str] = (),
     ) -> tuple[Verdict, ...]:
-        """Compare the legal orders of a movement phase with what was promised before it; a broken promise ends."""
+        """Compare the legal orders of a movement phase with what was promised before it.
+
+        A broken promise ends, and so does what the partner has promised in return. An order that was promised to a
+        power never breaks another promise to it. In the accounts PEACE and ALLY of a pair are one promise a phase.
+        """
         wanting = frozenset(wanting_draw)
         bound = dict.fromkeys((*self.holding(position.phase), *promises))
-        found = tuple(
-            verdict(promise, position, orders.get(promise.giver, ()), wants_draw=promise.giver in wanting)
-            for promise in _without_repetitions(bound)
-        )
-        self._holding = [each.promise for each in found if each.kept]
+        agreed = {(each.giver, each.partner, each.about) for each in bound if each.kind == "ORDER"}
+
+        def judged(promise: Promise) -> Verdict:
+            given = orders.get(promise.giver, ())
+            if promise.kind != "ORDER":
+                given = [order for order in given if (promise.giver, promise.partner, order) not in agreed]
+            return verdict(promise, position, given, wants_draw=promise.giver in wanting)
+
+        found = tuple(map(judged, without_repetitions(bound)))
+        ended = {_mirrored(each.promise) for each in found if not each.kept}
+        self._holding = [each.promise for each in found if each.kept and _content(each.promise) not in ended]
         self.verdicts.extend(found)
-        for each in found:
-            if each.tested:
-                account = self.accounts.setdefault((each.promise.giver, each.promise.partner), Account())
-                account.kept += each.kept
-                account.broken += not each.kept
+        self._count(found)
         return found
 
+    def _count(self, verdicts: Iterable[Verdict]) -> None:
+        kept: dict[tuple[str, ...], bool] = {}
+        for each in verdicts:
+            if each.tested:
+                giver, partner, kind, about = _content(each.promise)
+                one = (giver, partner) if kind in ("PEACE", "ALLY") else (giver, partner, kind, about)
+                kept[one] = kept.get(one, True) and each.kept
+        for (giver, partner, *_), is_kept in kept.items():
+            account = self.accounts.setdefault((giver, partner), Account())
+            account.kept += is_kept
+            account.broken += not is_kept
 
-def _without_repetitions(promises: Iterable[Promise]) -> list[Promise]:
+
+def without_repetitions(promises: Iterable[Promise]) -> tuple[Promise, ...]:
     """One promise of each content, the earliest: a peace that is agreed again in fall counts once."""
     first: dict[tuple[str, str, str, str], Promise] = {}
     for promise in promises:
-        first.setdefault((promise.giver, promise.partner, promise.kind, promise.about), promise)
-    return list(first.values())
+        first.setdefault(_content(promise), promise)
+    return tuple(first.values())
+
+
+def _content(promise: Promise) -> tuple[str, str, str, str]:
+    return promise.giver, promise.partner, promise.kind, promise.about
+
+
+def _mirrored(promise: Promise) -> tuple[str, str, str, str]:
+    return promise.partner, promise.giver, promise.kind, promise.about

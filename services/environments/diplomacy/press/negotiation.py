@@ -55,8 +55,8 @@ class Negotiation:
         if proposal.kind == "WILL":
             self._bind(power, partner, "ORDER", proposal.about)
         elif proposal.kind == "ASK":
-            if self._is_legal(proposal.about, partner):
-                self._open.setdefault(pair, []).append(proposal)
+            if self._is_legal(proposal.about, partner) and proposal not in self._open.setdefault(pair, []):
+                self._open[pair].append(proposal)
         elif proposal.kind in JOINT and not self._binds_nobody(proposal, pair):
             theirs = self._open.get((partner, power), [])
             if proposal in theirs:

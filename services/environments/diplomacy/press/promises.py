@@ -50,7 +50,7 @@ def verdict(promise: Promise, position: Position, orders: Sequence[str], *, want
     """What the giver's legal orders in a movement phase make of a promise that holds in it."""
     legal = [order for place in position.orderable.get(promise.giver, ()) for order in position.legal[place]]
     if promise.kind == "DRAW":
-        return Verdict(promise, position.phase, wants_draw, True)
+        return Verdict(promise, position.phase, wants_draw, bool(position.orderable.get(promise.giver)))
     if promise.kind == "ORDER":
         place = promise.about[2:].partition(" ")[0]
         given = next(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.press.english import understand
-from services.environments.diplomacy.press.ledger import Ledger
+from services.environments.diplomacy.press.ledger import Ledger, without_repetitions
 from services.environments.diplomacy.press.letters import EVERYBODY, Letter, cleaned, letters_for
 from services.environments.diplomacy.press.negotiation import Negotiation
 from services.environments.diplomacy.press.promises import Verdict
@@ -44,7 +44,7 @@ class PressTable:
         return position.kind == "M" and bool(position.to_move) and self._round < self.rules.rounds
 
     def writers(self, position: Position) -> tuple[str, ...]:
-        """The powers that write: those that still have a unit or a centre, where there are two or more."""
+        """The powers that write: those that still have a unit or a centre."""
         return tuple(power for power in POWERS if position.units.get(power) or position.centers.get(power))
 
     def view(self, position: Position, power: str) -> PressPosition:
@@ -66,15 +66,15 @@ class PressTable:
                 letters=letters_for(self._letters, power),
                 earlier=letters_for(self._earlier, power),
                 waiting=waiting,
-                promises=tuple(dict.fromkeys(each for each in promises if power in (each.giver, each.partner))),
-                accounts={giver: account for (giver, partner), account in accounts.items() if partner == power},
+                promises=without_repetitions(each for each in promises if power in (each.giver, each.partner)),
+                accounts={giver: replace(own) for (giver, partner), own in accounts.items() if partner == power},
             ),
         )
 
     def take(self, position: Position, lines: Mapping[str, Sequence[str]]) -> tuple[tuple[Letter, ...], list[Defect]]:
         """Deliver the letters of a round, each a line ``RECIPIENT text``, and go on to the next; returns them.
 
-        A letter to nobody, to its sender, to a power that is no more, or a second one to the same is a defect and not
+        A letter to nobody, to its sender, to an eliminated power, or a second one to the same is a defect and not
         delivered; one that is too long, or has characters that do not show, is delivered without these.
         """
         self._enter(position)

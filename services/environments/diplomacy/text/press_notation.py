@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from services.environments.diplomacy.press.proposals import MARKS, SILENCE
+from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.press.letters import EVERYBODY
+from services.environments.diplomacy.press.proposals import MARKS, SILENCE, read
 from services.environments.diplomacy.press.sayable import partners, sayable
 from services.environments.diplomacy.press.view import PressPosition
 from services.environments.playing import Answer, Defect, Slot
@@ -80,9 +82,10 @@ def written_letters(actions: Sequence[str], position: PressPosition) -> tuple[st
 
 
 def parse_letters(text: str, position: PressPosition) -> Answer:
-    """The letters in a text that was written without a mask: each a line of a power's name, perhaps a colon, and words.
+    """The letters in a text that was written without a mask: each begins with its recipient's name and a colon.
 
-    Lines that begin with no power's name go on with the letter before them.
+    A line of the compact language needs no colon. What is written to somebody else is no letter and goes to nobody;
+    other lines go on with the letter before them.
     """
     others = partners(position, position.press.reader)
     letters: list[tuple[str, list[str]]] = []
@@ -90,11 +93,12 @@ def parse_letters(text: str, position: PressPosition) -> Answer:
     for line in filter(None, map(str.strip, text.split("\n"))):
         name, _, rest = line.partition(" ")
         recipient = name.rstrip(":").upper()
-        if recipient in others:
+        if recipient in (*POWERS, EVERYBODY) and (name.endswith(":") or rest == SILENCE or read(rest) is not None):
             letters.append((recipient, [rest.strip()]))
         elif letters:
             letters[-1][1].append(line)
         else:
             defects.append(Defect(line, "no_recipient"))
-    written = ((recipient, "\n".join(lines).strip()) for recipient, lines in letters)
+    defects += [Defect(f"{to}: {lines[0]}", "no_recipient") for to, lines in letters if to not in others]
+    written = ((recipient, "\n".join(lines).strip()) for recipient, lines in letters if recipient in others)
     return Answer(tuple(f"{to} {said}" for to, said in written if said and said != SILENCE), tuple(defects))

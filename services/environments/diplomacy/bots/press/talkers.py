@@ -5,8 +5,8 @@ name      proposes            answers                                           
 ========  ==================  =====================================================  ==============================
 honest    peace, then help    accepts what it can keep                               keeps what it has promised
 keeper    nothing             accepts what it can keep                               keeps what it has promised
-breaker   peace, then help    accepts everything                                     attacks who it has peace with
-stabber   nothing             accepts everything                                     attacks who it has peace with
+breaker   peace, then help    accepts everything                                     attacks its partners in peace
+stabber   nothing             accepts everything                                     attacks its partners in peace
 chatter   anything            anything                                               another bot's
 ========  ==================  =====================================================  ==============================
 """
@@ -24,13 +24,14 @@ from services.environments.diplomacy.press.promises import Promise, PromiseKind,
 from services.environments.diplomacy.press.proposals import JOINT, SILENCE, Proposal
 from services.environments.diplomacy.press.sayable import partners, sayable
 from services.environments.diplomacy.press.view import PressPosition, writes_press
+from services.environments.diplomacy.rules.draw_votes import accepts_draw
 from services.environments.playing import Bot
 
 _MOST_LENT = 0.5  # share of its units whose orders an honest bot lets others decide
 
 
 class NegotiatingBot(Bot):
-    """Proposes peace and asks for help, or only answers; keeps its promises, or attacks who trusts it."""
+    """Proposes peace and asks for help, or only answers; keeps its promises, or attacks the powers that trust it."""
 
     def __init__(self, bot: Bot, *, proposes: bool, keeps: bool) -> None:
         """``bot`` gives the orders that promises change."""
@@ -102,7 +103,12 @@ def _if_accepted(
 
 
 def _can_keep(promises: Sequence[Promise], position: Position, power: str) -> bool:
-    """Whether one sheet keeps all of these, and others decide the orders of few enough units."""
+    """Whether one sheet keeps all of these, and others decide the orders of few enough units.
+
+    It votes for a draw where bots do.
+    """
+    if any(promise.kind == "DRAW" for promise in promises) and not accepts_draw(position, power):
+        return False
     orders = {promise.about for promise in promises if promise.kind == "ORDER"}
     if len({_place(order) for order in orders}) < len(orders) or len(orders) > _MOST_LENT * len(position.units[power]):
         return False
@@ -111,7 +117,7 @@ def _can_keep(promises: Sequence[Promise], position: Position, power: str) -> bo
 
 
 class ChatterBot(Bot):
-    """Says what comes to its mind, and means nothing by it."""
+    """Says random lines; its orders do not depend on them."""
 
     def __init__(self, bot: Bot) -> None:
         self._bot = bot

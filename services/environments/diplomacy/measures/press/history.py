@@ -53,6 +53,8 @@ def negotiated_phases(document: Mapping[str, Any], name: str) -> Iterator[Negoti
         negotiation = Negotiation(phase.position)
         for _, round_ in groupby(letters, key=lambda letter: letter.round):
             negotiation.add_round(tuple(round_))
+        if not (any(phase.orders.values()) or any((saved.get("results") or {}).values())):
+            continue  # a vote for a draw ended the game before these orders
         verdicts = ledger.settle(phase.position, negotiation.promises, phase.orders)
         results = {
             unit: tuple(word for each in words if (word := str(each)))

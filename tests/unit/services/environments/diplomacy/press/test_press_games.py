@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from opponents.demonstrations import RecordingPlayer
 from opponents.play import play_game
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
@@ -99,6 +100,15 @@ def test_bots_that_keep_promises_keep_all_and_those_that_break_them_break_most(s
     assert broken["breaker"] > kept["breaker"]
     assert broken["stabber"] > 0
     assert kept["dumbbot"] == broken["dumbbot"] == kept["greedy"] == broken["greedy"] == 0
+
+
+def test_bots_that_keep_promises_vote_for_the_draws_that_they_agree_to() -> None:
+    game = played(("keeper",) * 3 + ("chatter",) * 4, 1, draw_votes=True, until_year=1910)
+    assert game.press is not None
+    draws = [
+        each for each in game.press.ledger.verdicts if each.promise.kind == "DRAW" and each.promise.giver in POWERS[:3]
+    ]
+    assert all(each.kept for each in draws)
 
 
 def test_all_letters_are_in_the_engines_saved_game_and_survive_a_round_trip(tmp_path: Path) -> None:
@@ -241,6 +251,10 @@ def test_a_tokenizer_without_the_words_of_press_makes_a_silent_policy() -> None:
     knowing = make_word_tokenizer(LANGUAGE.words(), LANGUAGE.word_pattern, LANGUAGE.joins)
     view = world().new_game("", "FRANCE", 0).view("FRANCE")
     assert TokenizedLanguage(LANGUAGE, lacking).slots(view, "FRANCE") == ()
+    silent = RecordingPlayer(world().make_bot("honest"), TokenizedLanguage(LANGUAGE, lacking))
+    shown = asyncio.run(silent.act(view, "FRANCE", 0))
+    assert shown.turn is None
+    assert shown.actions
     tokens = TokenizedLanguage(LANGUAGE, knowing)
     slots = tokens.slots(view, "FRANCE")
     assert slots is not None

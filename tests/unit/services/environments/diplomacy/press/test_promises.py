@@ -116,3 +116,26 @@ def test_a_promise_is_broken_only_where_some_legal_order_breaks_it(seed):
                     broken += not found.kept
                     assert verdict(found.promise, here, ()).kept  # whoever holds breaks nothing
     assert broken > 10
+
+
+def test_a_broken_peace_frees_the_partner_as_well():
+    ledger, here = Ledger(), position()
+    both = [Promise("FRANCE", "GERMANY", "PEACE", "", "S1903M"), Promise("GERMANY", "FRANCE", "PEACE", "", "S1903M")]
+    ledger.settle(here, both, {"FRANCE": ("A BUR - MUN",)})
+    assert ledger.holding("F1903M") == ()
+    assert ledger.accounts == {("FRANCE", "GERMANY"): Account(0, 1), ("GERMANY", "FRANCE"): Account(1, 0)}
+
+
+def test_an_order_that_a_power_asked_for_breaks_no_other_promise_to_it():
+    ledger, here = Ledger(), position()
+    promises = [
+        Promise("FRANCE", "GERMANY", "PEACE", "", "S1903M"),
+        Promise("FRANCE", "GERMANY", "ALLY", "ENGLAND", "S1903M"),
+        Promise("FRANCE", "GERMANY", "ORDER", "A BUR - MUN", "S1903M"),
+    ]
+    verdicts = ledger.settle(here, promises, {"FRANCE": ("A BUR - MUN",)})
+    assert all(each.kept for each in verdicts)
+    assert ledger.accounts["FRANCE", "GERMANY"] == Account(2, 0)  # peace and alliance are one promise not to attack
+    unasked = Ledger()
+    unasked.settle(here, promises[:2], {"FRANCE": ("A BUR - MUN",)})
+    assert unasked.accounts["FRANCE", "GERMANY"] == Account(0, 1)

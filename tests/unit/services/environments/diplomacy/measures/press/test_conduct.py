@@ -99,9 +99,20 @@ def test_games_without_press_have_conduct_and_no_promises() -> None:
         assert sum(each.promises_kept + each.promises_broken for each in found.values()) == 0
 
 
+def test_a_phase_that_a_vote_for_a_draw_ended_judges_nobody(tmp_path: Path) -> None:
+    game = Diplomacy(GameSettings(press_rounds=1, draw_votes=True)).new_game("", "FRANCE", 0)
+    game.step({"FRANCE": ("ENGLAND WILL A PAR - BUR",)})
+    assert game.press is not None
+    game.step(dict.fromkeys(POWERS, ("DRAW",)))
+    assert game.agreed
+    assert not game.press.ledger.verdicts
+    game.save(tmp_path / "game.json")
+    assert not list(negotiated_phases(read_saved_game(tmp_path / "game.json"), "game.json"))
+
+
 def test_messages_of_other_programs_are_rounds_of_their_own_in_order_of_time(tmp_path: Path) -> None:
     game = DiplomacyGame(1901)
-    game.step({})
+    game.step({"FRANCE": ("A PAR H",)})
     document = json.loads(game.saved())
     document["phases"][0]["messages"] = [
         {"sender": sender, "recipient": recipient, "time_sent": time, "phase": "S1901M", "message": text}
