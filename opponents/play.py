@@ -84,7 +84,7 @@ async def play_game(
         if missing:
             raise ValueError(f"no policy for {', '.join(missing)}; seat everyone who has to act")
         takes_time = game.takes_time
-        # Without talk the seeds are those of the same game in which nobody may talk.
+        # Without talk the seeds are those of the same game without press.
         here = ("decision", phases) if takes_time else ("talk", phases, talks)
         decisions = await _decide(game, seats, acting, (seed, *here))
         for seat, decision in decisions.items():

@@ -1,7 +1,7 @@
 """The compact press language as plain English, and by rules from it.
 
 Rules find what is said plainly: a proposal with its usual words, an order whose units and provinces are named, or that
-only one legal order fits. What they do not find is no proposal, so nobody is bound by a sentence that was misread as
+only one legal order fits. What they do not find is no proposal, so no power is bound by a sentence that was misread as
 one more easily than they miss one. Sentences with a negation, reports of others and questions about the past are left.
 """
 

@@ -65,16 +65,21 @@ class Ledger:
         return found
 
     def _count(self, verdicts: Iterable[Verdict]) -> None:
-        kept: dict[tuple[str, ...], bool] = {}
-        for each in verdicts:
-            if each.tested:
-                giver, partner, kind, about = _content(each.promise)
-                one = (giver, partner) if kind in ("PEACE", "ALLY") else (giver, partner, kind, about)
-                kept[one] = kept.get(one, True) and each.kept
-        for (giver, partner, *_), is_kept in kept.items():
+        for giver, partner, is_kept in tested_promises(verdicts):
             account = self.accounts.setdefault((giver, partner), Account())
             account.kept += is_kept
             account.broken += not is_kept
+
+
+def tested_promises(verdicts: Iterable[Verdict]) -> list[tuple[str, str, bool]]:
+    """Giver, partner and whether it was kept, of each tested promise of a phase; PEACE and ALLY of a pair are one."""
+    kept: dict[tuple[str, ...], bool] = {}
+    for each in verdicts:
+        if each.tested:
+            giver, partner, kind, about = _content(each.promise)
+            one = (giver, partner) if kind in ("PEACE", "ALLY") else (giver, partner, kind, about)
+            kept[one] = kept.get(one, True) and each.kept
+    return [(giver, partner, is_kept) for (giver, partner, *_), is_kept in kept.items()]
 
 
 def without_repetitions(promises: Iterable[Promise]) -> tuple[Promise, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.press.letters import EVERYBODY, Letter
 from services.environments.diplomacy.press.promises import Promise, PromiseKind
-from services.environments.diplomacy.press.proposals import JOINT, Proposal
+from services.environments.diplomacy.press.proposals import ANSWERS, JOINT, Proposal
 
 
 class Negotiation:
@@ -31,13 +31,13 @@ class Negotiation:
         """Take the letters of one round, which all were written without knowing the others'.
 
         Answers mean the proposals of earlier rounds. Two powers that propose the same to each other in one round have
-        agreed. What is said to everybody is a declaration to each power; it cannot be answered there.
+        agreed. Letters to all powers bind no power.
         """
         private = [letter for letter in letters if letter.recipient != EVERYBODY]
         for letter in private:
             pair = letter.sender, letter.recipient
             for proposal in letter.says:
-                if proposal.kind in ("ACCEPT", "REJECT"):
+                if proposal.kind in ANSWERS:
                     self._answer(pair, accepted=proposal.kind == "ACCEPT")
         for letter in private:
             pair = letter.sender, letter.recipient

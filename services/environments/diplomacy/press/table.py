@@ -74,8 +74,8 @@ class PressTable:
     def take(self, position: Position, lines: Mapping[str, Sequence[str]]) -> tuple[tuple[Letter, ...], list[Defect]]:
         """Deliver the letters of a round, each a line ``RECIPIENT text``, and go on to the next; returns them.
 
-        A letter to nobody, to its sender, to an eliminated power, or a second one to the same is a defect and not
-        delivered; one that is too long, or has characters that do not show, is delivered without these.
+        A letter without a recipient, to its sender, to an eliminated power, or a second one to the same is a defect and
+        not delivered; one that is too long, or has characters that do not show, is delivered without these.
         """
         self._enter(position)
         delivered: list[Letter] = []

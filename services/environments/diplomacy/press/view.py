@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import TypeGuard
 
 from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.press.ledger import Account
@@ -38,6 +39,6 @@ def with_press(position: Position, press: PressView) -> PressPosition:
     return PressPosition(**{each.name: getattr(position, each.name) for each in fields(Position)}, press=press)
 
 
-def writes_press(position: Position) -> bool:
+def writes_press(position: Position) -> TypeGuard[PressPosition]:
     """Whether letters are due in this view, not orders."""
     return isinstance(position, PressPosition) and position.press.writes is not None

@@ -52,20 +52,17 @@ class PressLanguage(DiplomacyLanguage):
     def slots(self, view: Position, seat: str) -> tuple[Slot, ...]:
         """One for each letter where letters are due; else those of an order sheet."""
         if writes_press(view):
-            assert isinstance(view, PressPosition)
             return letter_slots(view)
         return super().slots(view, seat)
 
     def parse(self, text: str, view: Position, seat: str, thought: str = "") -> Answer:
         """The letters in a text, or the orders."""
         if writes_press(view):
-            assert isinstance(view, PressPosition)
             return parse_letters(text, view)
         return super().parse(text, view, seat, thought)
 
     def written(self, actions: Sequence[str], view: Position, seat: str) -> tuple[str, ...]:
         """A letter for every slot, ``PASS`` where none was written; or an order for every slot."""
         if writes_press(view):
-            assert isinstance(view, PressPosition)
             return written_letters(actions, view)
         return super().written(actions, view, seat)

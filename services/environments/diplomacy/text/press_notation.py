@@ -84,8 +84,8 @@ def written_letters(actions: Sequence[str], position: PressPosition) -> tuple[st
 def parse_letters(text: str, position: PressPosition) -> Answer:
     """The letters in a text that was written without a mask: each begins with its recipient's name and a colon.
 
-    A line of the compact language needs no colon. What is written to somebody else is no letter and goes to nobody;
-    other lines go on with the letter before them.
+    A line of the compact language needs no colon. What is written to another recipient is not sent; other
+    lines go on with the letter before them.
     """
     others = partners(position, position.press.reader)
     letters: list[tuple[str, list[str]]] = []

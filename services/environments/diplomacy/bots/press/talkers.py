@@ -43,7 +43,6 @@ class NegotiatingBot(Bot):
     def actions(self, position: Position, power: str, seed: int) -> tuple[str, ...]:
         """Letters, or orders."""
         if writes_press(position):
-            assert isinstance(position, PressPosition)
             return tuple(self._letters(position, power, seed))
         orders = self._bot.actions(position, power, seed)
         if not isinstance(position, PressPosition) or position.kind != "M":
@@ -127,7 +126,6 @@ class ChatterBot(Bot):
         """A random line to each power, or the other bot's orders."""
         if not writes_press(position):
             return self._bot.actions(position, power, seed)
-        assert isinstance(position, PressPosition)
         rng, waiting = random.Random(seed), position.press.waiting
         said = {
             partner: _any_line(sayable(position, power, partner, answers=partner in waiting), rng)

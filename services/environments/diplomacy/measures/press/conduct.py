@@ -15,6 +15,7 @@ from services.environments.diplomacy.measures.movement import read_movement
 from services.environments.diplomacy.measures.press.history import negotiated_phases
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.press.deeds import helps, is_against
+from services.environments.diplomacy.press.ledger import tested_promises
 
 
 @dataclass(slots=True)
@@ -54,11 +55,10 @@ def conduct(document: Mapping[str, Any], name: str) -> dict[Pair, Conduct]:
         for support in decisive_supports(movement):
             if (pair := (support.power, movement.orders[support.target].power)) in found:
                 found[pair].effective_supports += 1
-        for verdict in phase.verdicts:
-            pair = verdict.promise.giver, verdict.promise.partner
-            if verdict.tested and pair in found:
-                found[pair].promises_kept += verdict.kept
-                found[pair].promises_broken += not verdict.kept
+        for giver, partner, kept in tested_promises(phase.verdicts):
+            if (pair := (giver, partner)) in found:
+                found[pair].promises_kept += kept
+                found[pair].promises_broken += not kept
     return found
 
 

@@ -29,7 +29,7 @@ class NegotiatedPhase:
     results: Mapping[str, tuple[str, ...]]  # unit -> the engine's words, as in ``PastPhase``
     letters: tuple[Letter, ...]
     promises: tuple[Promise, ...]  # that were made before it
-    verdicts: tuple[Verdict, ...]  # of all that bound somebody in it
+    verdicts: tuple[Verdict, ...]  # on all that bound a power in it
 
 
 class _Message(msgspec.Struct):

@@ -87,7 +87,7 @@ CASES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("ENGLAND", "FRANCE", "Your support into Belgium was a great help.", ()),
     ("ENGLAND", "GERMANY", "The peace of last year served us well.", ()),
     ("ENGLAND", "GERMANY", "No power should be allowed to win.", ()),
-    # Refusals, conditions and talk of others, which bind nobody.
+    # Refusals, conditions and talk of others, which bind no power.
     ("FRANCE", "GERMANY", "Of course not.", ()),
     ("FRANCE", "GERMANY", "OK, but I cannot do that.", ()),
     ("FRANCE", "GERMANY", "Deal with Italy first.", ()),

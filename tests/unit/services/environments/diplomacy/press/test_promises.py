@@ -114,7 +114,7 @@ def test_a_promise_is_broken_only_where_some_legal_order_breaks_it(seed):
                     found = verdict(Promise(giver, partner, kind, about, here.phase), here, orders[giver])
                     assert found.kept or found.tested
                     broken += not found.kept
-                    assert verdict(found.promise, here, ()).kept  # whoever holds breaks nothing
+                    assert verdict(found.promise, here, ()).kept  # units that hold break nothing
     assert broken > 10
 
 

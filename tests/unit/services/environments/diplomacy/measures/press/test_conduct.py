@@ -49,6 +49,17 @@ def test_a_saved_game_has_the_promises_and_verdicts_of_the_game_itself(games: An
         assert sum(len(phase.letters) for phase in phases) > 100
 
 
+def test_promises_are_counted_as_in_the_game_itself(games: Any) -> None:
+    for game, _, document in games:
+        counted = {
+            pair: (each.promises_kept, each.promises_broken)
+            for pair, each in conduct(document, "game").items()
+            if each.promises_kept + each.promises_broken
+        }
+        accounts = game.press.ledger.accounts
+        assert counted == {pair: (own.kept, own.broken) for pair, own in accounts.items()}
+
+
 def test_counts_agree_with_those_of_evaluations_and_of_alliances(games: Any) -> None:
     for _, outcomes, document in games:
         found = conduct(document, "game")
