@@ -163,13 +163,15 @@ def evaluate(
     seed: int = 0,
     temperature: float | None = None,
     config: Source | None = None,
+    press: bool = False,
     progress: bool = False,
 ) -> Rows:
     """Measure a player against six of each opponent, all seven countries alike, with 95 % intervals.
 
     Players are given as for ``play``. ``temperature`` is the sampling temperature of a player that is given by its
     checkpoint or run; None: ``evaluation.temperature`` of its run. The same ``seed`` gives every player the same games.
-    ``until_year`` is as for ``play``; rows have the rule in words for ``end``. ``progress`` shows it on standard error.
+    ``until_year`` and ``press`` are as for ``play``; rows have the rule in words for ``end``, and figures of press.
+    ``progress`` shows it on standard error.
 
     Returns a row for each opponent: ``checkpoint`` with ``version`` and ``checksum`` of its weights, ``against`` with
     ``against_version`` and ``against_checksum``, ``games``, ``until_year``, and measures, each with
@@ -192,7 +194,7 @@ def evaluate(
     from cluster.evaluation.tables.places import this_process
     from cluster.runs.progress_bars import progress_bars
 
-    request = diplomacy_request(games_per_country, ending, seed=seed, temperature=temperature)
+    request = diplomacy_request(games_per_country, ending, press=press, seed=seed, temperature=temperature)
     candidates, place = [_named_or_open(player)], partial(this_process, remotes=chat_players(config))
     with ExitStack() as stack:
         add_bar = stack.enter_context(progress_bars()) if progress else None

@@ -92,7 +92,7 @@ def add(
     lookahead:RUN always do. Line-ups may draw it from the next update on.
     """
     from cluster.errors import RunError
-    from opponents.player_names import player_name
+    from opponents.player_names import PlayerName, player_name
     from opponents.settings import REMOTE_PREFIX
 
     population = _open(to)
@@ -102,7 +102,7 @@ def add(
         if member is not None or name is not None:
             raise RunError(f"--member and --id are for policies; {what} has its own name")
         joined = _add_fixed(population, to, what, weight, country, pin)
-    elif as_it_is or player_name(what) != (what, False):
+    elif as_it_is or player_name(what) != PlayerName(what, looks_ahead=False):
         if member is not None:
             raise RunError("--member takes weights out of a population, so it cannot play as it is; leave one out")
         joined = _add_as_it_is(population, world, what, name, weight, country, pin)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from cluster.configs.schema import Config
 from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.driver.rollout_pool import RolloutPool
+from cluster.driver.run_summary import MUTED, TRAINED
 from cluster.evaluation.evaluation_games import evaluation_row, saved_first
 from cluster.imitation.control import CONTROL, make_control
 from cluster.imitation.warm_start import evaluate_folder
@@ -18,7 +20,7 @@ from cluster.runs.provenance import commit
 from grpo_core.checkpoints.atomic_write import writing
 from grpo_core.files import file_name
 
-FIRST, IMITATED, LAST = "untrained", "imitated", "trained"
+FIRST, IMITATED, LAST = "untrained", "imitated", TRAINED
 
 
 def due_evaluations(config: Config, version: int) -> list[tuple[str, str]]:
@@ -27,7 +29,8 @@ def due_evaluations(config: Config, version: int) -> list[tuple[str, str]]:
     if version == 0:
         return [(IMITATED if config.imitation.wanted else FIRST, against) for against in evaluation.against]
     if version >= updates:
-        return [(LAST, against) for against in dict.fromkeys((*evaluation.against, *evaluation.final_against))]
+        last = [(LAST, against) for against in dict.fromkeys((*evaluation.against, *evaluation.final_against))]
+        return [*last, *((MUTED, against) for _, against in last if config.world.evaluates_muted(evaluation))]
     if evaluation.every and version % evaluation.every == 0:
         return [(f"v{version}", against) for against in evaluation.against]
     return []
@@ -54,7 +57,7 @@ def _evaluate_before_imitation(config: Config, folder: RunFolder, pool: RolloutP
 
 
 def _evaluate_control(config: Config, folder: RunFolder, pool: RolloutPool, recorder: MetricsRecorder) -> bool:
-    against = tuple(name for _, name in due_evaluations(config, config.learner.updates))
+    against = tuple(name for label, name in due_evaluations(config, config.learner.updates) if label == LAST)
     if all(recorder.has_evaluation(CONTROL, CONTROL, name) for name in against):
         return False
     with recorder.evaluating(pool.stats):
@@ -93,10 +96,12 @@ def _evaluate(
 ) -> None:
     """Play the policy in each role alike against one anchor; one game of each role is saved."""
     settings, world = config.evaluation, config.world
+    is_muted = label == MUTED
     saved = folder.games / file_name(f"{label}-{against}")
     with writing(saved):
         saved.mkdir(parents=True, exist_ok=True)
     games = saved_first(world.evaluation_games(settings, against, config.run.seed), saved, commit())
+    games = [replace(game, is_muted=is_muted) for game in games]
     recorder.display.stage(f"evaluating the {label} policy {world.opposition(against)}", total=len(games))
     start = time.monotonic()
     with recorder.evaluating(pool.stats):

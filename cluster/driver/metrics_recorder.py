@@ -12,7 +12,7 @@ from typing import Any, Self
 from cluster.actors.messages import UpdateReport
 from cluster.configs.schema import Config
 from cluster.configs.shareable import shareable
-from cluster.driver.run_summary import RunSummary
+from cluster.driver.run_summary import MUTED, TRAINED, RunSummary
 from cluster.runs.counters import (
     COUNTERS,
     ENGINE,
@@ -75,7 +75,8 @@ class MetricsRecorder:
         declare(self._measured)
         self._role_episodes = role_episodes(self._measured)
         self._made_again = (*MADE_AGAIN, *self._role_episodes.values())
-        self._summary = RunSummary(folder, config.run.name, config.digest, resume_after, config.learner.updates)
+        updates, press = config.learner.updates, self._world.press_summary
+        self._summary = RunSummary(folder, config.run.name, config.digest, resume_after, updates, press)
         recorded = folder.metrics.exists() and resume_after is not None
         before = read_metrics(folder.metrics) if recorded else []  # all lines: the sink removes some
         self._lines = JsonlSink(folder.metrics, resume_after)
@@ -101,7 +102,8 @@ class MetricsRecorder:
         bounds = limits(config.learner.updates, config.rollout)
         self._serve({**self._counters, **bounds, **_versions(self._version), **left, EVALUATING: 0.0})
         for row in self._summary.evaluations:
-            self._serve(_evaluation_metrics(row, self._measured))
+            if row["label"] != MUTED:
+                self._serve(_evaluation_metrics(row, self._measured))
         self._trackers = _open_trackers(config, folder, resume_after)  # last: an error above would leave them running
         sinks: list[MetricsSink] = [self._lines, self._trackers]
         if exporter is not None:
@@ -265,7 +267,8 @@ class MetricsRecorder:
         """Whether the summary has this evaluation with the configured games; the last one may stand for an earlier."""
         games = len(self._world.evaluation_games(self._evaluation, against, 0))
         facts = self._world.evaluation_facts(self._evaluation)
-        return self._summary.has_evaluation({label, "trained"}, checkpoint, against, games, facts)
+        labels = {label} if label == MUTED else {label, TRAINED}
+        return self._summary.has_evaluation(labels, checkpoint, against, games, facts)
 
     def evaluation(self, label: str, row: dict[str, Any], seconds: float, saved_games: Sequence[Path] = ()) -> None:
         """Record one evaluation; ``label`` is ``untrained``, ``imitated``, ``trained`` or a version.
@@ -273,7 +276,8 @@ class MetricsRecorder:
         ``saved_games`` are files of some of its games, which the trackers keep.
         """
         self._summary.add_evaluation(label, row, seconds)
-        self._sink.record(self._version, _evaluation_metrics(row, self._measured))
+        if label != MUTED:
+            self._sink.record(self._version, _evaluation_metrics(row, self._measured))
         facts = self._world.evaluation_facts(self._evaluation)
         columns, rows = evaluation_table(self._summary.evaluations, self._measured, facts)
         self._trackers.evaluations(self._version, columns, rows)

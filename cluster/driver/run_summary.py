@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +18,7 @@ from grpo_core.errors import CheckpointError
 from grpo_core.models.stored_size import stored_size
 from grpo_core.types import RoleMeasures
 
+TRAINED, MUTED = "trained", "muted"  # labels of the last evaluations; muted: with the policy's letters withheld
 # Work done while the policy trains -> the counter that counts it.
 _WORK = {
     "games": "entente_games_total",
@@ -31,13 +32,20 @@ class RunSummary:
     """Adds up training time and work from the run's ``counters``, keeps evaluations, and writes ``summary.json``."""
 
     def __init__(
-        self, folder: RunFolder, run_name: str, config_digest: str, resume_after: int | None, updates: int = 0
+        self,
+        folder: RunFolder,
+        run_name: str,
+        config_digest: str,
+        resume_after: int | None,
+        updates: int = 0,
+        press: Callable[[Sequence[Mapping[str, Any]]], dict[str, Any] | None] = lambda rows: None,  # noqa: ARG005
     ) -> None:
         """Begin a summary, or continue the one on disk from version ``resume_after``.
 
         Evaluations of later versions are left out: their updates are made again, and so are they. So is the control's,
-        made after the last of ``updates``, if more are to come.
+        made after the last of ``updates``, if more are to come. ``press`` is ``World.press_summary``.
         """
+        self._press = press
         self._folder = folder
         # Read before the training loop: git may take seconds.
         self._identity = {"run": run_name, "commit": commit(), "config_digest": config_digest}
@@ -89,9 +97,9 @@ class RunSummary:
 
     def add_evaluation(self, label: str, row: Mapping[str, Any], seconds: float) -> None:
         """Add a row; it replaces an older one of the same checkpoint and opponent."""
-        key = (row["checkpoint"], row["against"])
-        self._evaluations = [old for old in self._evaluations if (old["checkpoint"], old["against"]) != key]
-        self._evaluations.append({"label": label, **row, "seconds": round(seconds, 1)})
+        new = {"label": label, **row, "seconds": round(seconds, 1)}
+        self._evaluations = [old for old in self._evaluations if _same(old) != _same(new)]
+        self._evaluations.append(new)
 
     def start_values(self, measured: RoleMeasures) -> dict[str, float]:
         """The main measure of the untrained policy by role; empty if it was not evaluated."""
@@ -132,6 +140,7 @@ class RunSummary:
                 "imitation": self._imitation,
                 "training": self._training_total(counters),
                 "evaluations": self._evaluations,
+                **({} if (press := self._press(self._evaluations)) is None else {"press": press}),
                 "provenance": self._provenance,
             }
         )
@@ -154,6 +163,11 @@ class RunSummary:
             for name, value in done.items():
                 total[name] = total.get(name, 0.0) + value
         return total
+
+
+def _same(row: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """What tells the evaluations of a run apart."""
+    return row["checkpoint"], row["against"], row["label"] == MUTED
 
 
 def _version(checkpoint: str, updates: int) -> int:

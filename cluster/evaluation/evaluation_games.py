@@ -40,7 +40,7 @@ async def play_evaluation_game(
     does not say who played.
     """
     seats = dict.fromkeys(world.roles, opponent) if world.has_opponents else {}
-    seats[spec.role] = candidate
+    seats[spec.role] = world.muted(candidate) if spec.is_muted else candidate
     game = world.new_game(spec.start, spec.role, spec.seed, game_id=f"evaluation-{spec.seed}")
     result = (await play_game(game, seats, spec.seed)).result
     if spec.save_to is not None:

@@ -76,7 +76,8 @@ def name_of_path(given: str | os.PathLike[str]) -> str:
 
 def as_folder(name: str) -> str:
     """Return the name of a folder so that it does not read as the champion's, or as how a policy plays."""
-    return name if player_names.player_name(name) == (name, False) else f"./{name}"
+    plain = player_names.PlayerName(name, looks_ahead=False)
+    return name if player_names.player_name(name) == plain else f"./{name}"
 
 
 def shown_path(path: str) -> str:

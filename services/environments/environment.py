@@ -19,7 +19,7 @@ from grpo_core.seeds import derive_seed
 from grpo_core.types import Measure, RoleMeasures
 from services.environments.evaluation import EvaluationGame, EvaluationResult, stratified_row
 from services.environments.language import Language
-from services.environments.playing import Bot, Game, Parts, PromptedPolicy, View
+from services.environments.playing import Bot, Game, Parts, Policy, PromptedPolicy, View
 from services.environments.seat_player import SeatPlayer
 from services.environments.settings import EvaluationSettings, GamesPerRole, ImitationSettings, NoSettings
 from services.environments.starts import SeededStarts, StartSchedule
@@ -62,11 +62,12 @@ class World(ABC):
 
     name: ClassVar[str]
     role_name: ClassVar[str]  # what a role is called in group keys, metrics and reports: "country"
-    measures: ClassVar[tuple[Measure, ...]]  # the first is the main one
+    measures: tuple[Measure, ...]  # the first is the main one
     episode_facts: ClassVar[tuple[str, ...]] = ()  # of a start; LINEUP_FACT is the floors' own
-    turn_facts: ClassVar[tuple[str, ...]] = ()
+    turn_facts: tuple[str, ...] = ()
     has_opponents: ClassVar[bool] = True  # whether all other roles sit at the same table
     looks_ahead: ClassVar[bool] = False  # whether ``looking_ahead`` makes players
+    has_press: ClassVar[bool] = False  # whether ``muted`` makes players
     saves_positions: ClassVar[bool] = False  # whether saved games have positions and actions, for tables of decisions
     bots: ClassVar[Mapping[str, Callable[[], Bot]]] = {}  # by name
     example_role: ClassVar[str] = ""  # whose first prompt an exported policy shows; "": that of the first role
@@ -134,6 +135,18 @@ class World(ABC):
     def looking_ahead(self, policy: PromptedPolicy) -> PromptedPolicy:
         """A player that compares what ``policy`` writes by simulated games; for worlds with ``looks_ahead``."""
         raise NotImplementedError(f"{self.name} has no simulated games for {policy}")
+
+    def muted(self, policy: Policy) -> Policy:
+        """The same player with its letters withheld; for worlds with ``has_press``."""
+        raise NotImplementedError(f"{self.name} has no letters that {policy} writes")
+
+    def evaluates_muted(self, settings: Any) -> bool:  # noqa: ARG002
+        """Whether the trained policy is evaluated once more with its letters withheld, under ``[evaluation]``."""
+        return False
+
+    def press_summary(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:  # noqa: ARG002
+        """What ``summary.json`` says about press, from a run's evaluation rows; None where there is none."""
+        return None
 
     @property
     def rating_scale(self) -> RatingScale:

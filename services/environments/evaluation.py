@@ -25,6 +25,7 @@ class EvaluationGame:
     temperature: float | None = None  # of the candidate's sampling; None: evaluation.temperature
     save_to: str | None = None  # file for the finished game
     commit: str = "unknown"  # of this project's code, for the saved game
+    is_muted: bool = False  # whether the candidate's letters are withheld
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,14 @@ def evaluate(
     until: Until = "1910",
     seed: Seed = 0,
     temperature: Temperature = None,
+    press: Annotated[
+        bool,
+        typer.Option(
+            "--press",
+            help="Two rounds of letters come before each movement phase; the JSON also has promises, honesty, supports "
+            "of others and attacks. muted:PLAYER writes none.",
+        ),
+    ] = False,
     stop_within: Annotated[
         str | None,
         typer.Option(
@@ -77,7 +85,7 @@ def evaluate(
     """Measure players against fixed anchors, all seven countries alike, with 95 % intervals.
 
     The champion compares its orders by simulated games; policy:champion is its policy alone, and lookahead:runs/demo
-    adds such games to another policy.
+    adds such games to another policy. muted:runs/press is a policy that reads letters and writes none.
 
     Further players are also compared with the first one: they meet the same games, so the differences are paired. The
     JSON has more measures than the table (ranks, ties, draws, orders), and says what each one is and whose published
@@ -98,7 +106,7 @@ def evaluate(
 
     games = game_folder(save_games, remotes, ending)
     request = diplomacy_request(
-        games_per_country, ending, seed=seed, temperature=temperature, stopping=stopping, games=games
+        games_per_country, ending, press=press, seed=seed, temperature=temperature, stopping=stopping, games=games
     )
     if stopping is not None:
         stopping.found(request.played.measures)

@@ -1,6 +1,7 @@
 """Opens a player by the name that a user gives: a bot, the champion, a checkpoint, a run or a remote player.
 
-``lookahead:`` before a saved policy adds simulated games to every decision; ``policy:champion`` has none.
+``lookahead:`` before a saved policy adds simulated games to every decision; ``policy:champion`` has none. ``muted:``
+before any of these withholds its letters.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from services.environments.playing import Decision, Policy, PromptedPolicy, View
 from services.environments.registry import DEFAULT_WORLD, load_world
 from services.inference.engine import LEARNER
 
-PRESS_ROUNDS = 2  # before each movement phase of a game that is not a run's
 SHARED = "+"  # between the names of players that share seats
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
     if name in bot_names:
         return
     given = name
-    name, looks_ahead = player_name(name)
+    name, looks_ahead, is_muted = player_name(name)
     if name != given and not _may_follow_a_prefix(name, bot_names):
         raise RunError(
             f"{one_line(given, 120)}: before the colon stands how a saved policy plays, and "
@@ -57,6 +57,8 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
         )
     if looks_ahead and not world.looks_ahead:
         raise RunError(f"{one_line(given, 120)} plays by simulated games, and the world {world.name} has none")
+    if is_muted and not world.has_press:
+        raise RunError(f"{one_line(given, 120)} writes no letters, and the world {world.name} has none")
     if name.startswith(REMOTE_PREFIX):
         remotes.check(name.removeprefix(REMOTE_PREFIX))
         return
@@ -72,7 +74,7 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
             )
         raise RunError(
             f"{one_line(repr(name), 120)} is neither a bot ({', '.join(bot_names)}) nor {CHAMPION} nor the folder of a "
-            "checkpoint or run, nor remote:NAME, nor RUN:MEMBER of a run's population, any of them after lookahead:"
+            "checkpoint or run, nor remote:NAME, nor RUN:MEMBER of a run's population, any after lookahead: or muted:"
         )
     sampling_of(path)
     check_files(latest_checkpoint(path) or path)
@@ -121,7 +123,8 @@ def open_policy(
     """Open a bot, ``champion``, a checkpoint or run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
 
     It plays ``world``; None: the default one. ``lookahead:`` before a saved policy compares what it writes by simulated
-    games; the champion does so anyway, and ``policy:champion`` does not.
+    games; the champion does so anyway, and ``policy:champion`` does not. ``muted:`` before any of these withholds its
+    letters.
 
     A player that is open already stays as it is.
 
@@ -139,15 +142,15 @@ def open_policy(
     check_player(name, remotes, type(world))
     if name in world.bots:
         return world.make_bot(name)
-    saved, looks_ahead = player_name(name)
-    if not looks_ahead:
-        return _open_saved(saved, remotes, world, temperature, evaluation)
-    if temperature is None:
+    saved, looks_ahead, is_muted = player_name(name)
+    if looks_ahead and temperature is None:
         temperature = PROPOSAL_TEMPERATURE
-    policy = _open_saved(saved, remotes, world, temperature, evaluation)
-    assert isinstance(policy, PromptedPolicy)  # ``check_player`` refuses others
-    player = world.looking_ahead(policy)
-    return player.at(temperature) if temperature == 0 else player
+    player = _open_saved(saved, remotes, world, temperature, evaluation)
+    if looks_ahead:
+        assert isinstance(player, PromptedPolicy)  # ``check_player`` refuses others
+        player = world.looking_ahead(player)
+        player = player.at(0) if temperature == 0 else player
+    return world.muted(player) if is_muted else player
 
 
 def _open_saved(name: str, remotes: ChatPlayers, world: World, temperature: float | None, evaluation: bool) -> Policy:
@@ -311,7 +314,7 @@ def agreeing_world(*, draw_votes: bool, press: bool) -> Diplomacy | None:
     """Diplomacy whose players vote on draws, or write letters before movement orders; None if neither."""
     if not (draw_votes or press):
         return None
-    from services.environments.diplomacy.settings import GameSettings
+    from services.environments.diplomacy.settings import PRESS_ROUNDS, GameSettings
     from services.environments.diplomacy.world import Diplomacy
 
     return Diplomacy(GameSettings(draw_votes=draw_votes, press_rounds=PRESS_ROUNDS if press else 0))

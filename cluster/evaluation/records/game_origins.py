@@ -69,7 +69,7 @@ def describe_player(
 
     Raises EndpointError if there is no such remote player, CheckpointError if the weights cannot be read.
     """
-    saved, looks_ahead = player_name(name)
+    saved, looks_ahead, _ = player_name(name)
     if looks_ahead and temperature is None:
         temperature = PROPOSAL_TEMPERATURE
     found = _describe_saved(saved, remotes, temperature, evaluation)

@@ -141,10 +141,20 @@ class DiplomacyGame(Game):
         defects = sum(len(self.set_orders(power, orders)) for power, orders in actions.items())
         self._defective += defects
         self._unobserved.append((self.position, self._orders))
-        before = self.centers()
+        position, given, before = self.position, self._orders, self.centers()
         self.process()
         after = self.centers()
-        return Step({power: phase_parts(before[power], after[power]) for power in POWERS}, defects)
+        parts = {power: phase_parts(before[power], after[power]) for power in POWERS}
+        if self.press is not None and not self.agreed:
+            changes = {power: after[power] - before[power] for power in POWERS}
+            came_of = self.position.past[-1].results if position.kind == "M" else {}
+            of_press = self.press.parts(position, given, came_of, changes)
+            parts = {power: own | of_press[power] for power, own in parts.items()}
+        return Step(parts, defects)
+
+    def press_figures(self, power: str) -> dict[str, float]:
+        """The outcomes of ``PRESS_MEASURES``; none without press."""
+        return {} if self.press is None else self.press.conduct.figures(power)
 
     def _deliver(self, lines: Mapping[str, Sequence[str]]) -> int:
         """Deliver the letters of a round, and return how many lines were none."""
@@ -178,6 +188,7 @@ class DiplomacyGame(Game):
                 "final_year": float(outcome.final_year),
                 "phases": float(outcome.phases),
                 "defective_orders": float(self._defective),
+                **self.press_figures(power),
             }
             for power in POWERS
         }

@@ -7,6 +7,8 @@ from pydantic import Field
 from grpo_core.section import Settings, Texts
 from services.environments.settings import EvaluationSettings, ImitationSettings
 
+PRESS_ROUNDS = 2  # before each movement phase, of games with press that are not a run's
+
 
 class GameSettings(Settings):
     """The training games and their rewards."""
@@ -39,7 +41,9 @@ class GameSettings(Settings):
         default_factory=lambda: {"center_change": 1.0},
         examples=[{"center_change": 0.5, "dipnet": 0.5}],
         description="Weights of the reward parts: center_change (each centre gained or lost), centers, sum_of_squares, "
-        "draw_size, proportional, survival, win, dipnet",
+        "draw_size, proportional, survival, win, dipnet; with press honesty (-1 for each promise broken that could be "
+        "kept), cooperation (supports of others' units that count), joint_outcome (mean centres gained by the powers "
+        "with which it has a peace or an alliance)",
     )
     scenarios: Texts = Field(
         (),
@@ -111,6 +115,11 @@ class DiplomacyEvaluation(EvaluationSettings):
         le=99,
         description="An evaluation game is a draw of all survivors once no centre has changed hands in so many years; "
         "unset: only its last year ends it",
+    )
+    muted: bool = Field(
+        False,
+        description="The trained policy meets each of them once more in the same games with its own letters withheld: "
+        "what its words are worth. It needs game.press_rounds",
     )
     final_against: Texts = Field((), examples=[["dumbbot"]], description="Further ones met by the trained policy only")
 

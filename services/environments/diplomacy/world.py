@@ -6,20 +6,20 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from grpo_core.types import Measure
 from services.environments.diplomacy.bots.registry import BOT_NAMES, NEGOTIATORS
 from services.environments.diplomacy.ending import Ending
-from services.environments.diplomacy.measures.definitions import EVALUATED, definition
+from services.environments.diplomacy.measures.definitions import EVALUATED, PRESS_MEASURES, definition
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
-from services.environments.diplomacy.scoring.rewards import check_weights
+from services.environments.diplomacy.scoring.rewards import PRESS_PARTS, check_weights
 from services.environments.diplomacy.settings import DiplomacyEvaluation, DiplomacyImitation, GameSettings
 from services.environments.diplomacy.text.language import DiplomacyLanguage
 from services.environments.diplomacy.text.press_language import PressLanguage
 from services.environments.environment import Demonstration, RatingScale, World, check_bot
 from services.environments.evaluation import EvaluationGame
-from services.environments.playing import Bot, Game
+from services.environments.playing import Bot, Game, Policy
 from services.environments.seat_player import SeatPlayer
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Diplomacy(World):
 
     name = "diplomacy"
     role_name = "country"
-    measures: ClassVar[tuple[Measure, ...]] = (
+    measures: tuple[Measure, ...] = (
         Measure(
             "centers", "centers", "Centres", "mean final centres", "mean", 0.0, CENTERS, "centers",
             column="mean_centers", value="final supply centres", phrase="{} centres", goal=CENTERS_TO_WIN,
@@ -66,9 +66,10 @@ class Diplomacy(World):
         ),
     )  # fmt: skip
     looks_ahead = True
+    has_press = True
     saves_positions = True
     episode_facts = ("start_year", "scenario")
-    turn_facts = ("phase", "segment", "own_centers", "alliance", "act")
+    turn_facts: tuple[str, ...] = ("phase", "segment", "own_centers", "alliance")
     example_role = "FRANCE"
     group_keys = ("country+phase", "country+segment", "country")
     bots = {name: partial(_bot, name) for name in BOT_NAMES}  # noqa: RUF012
@@ -80,18 +81,25 @@ class Diplomacy(World):
     def __init__(self, settings: GameSettings) -> None:
         """Take the section ``[game]``. Raises ValueError for unknown reward parts."""
         check_weights(settings.reward)
+        if not settings.press_rounds and (part := next(filter(PRESS_PARTS.__contains__, settings.reward), None)):
+            raise ValueError(f"reward: {part} counts in games with press; set press_rounds to 1 or more")
         if settings.scenario_share > 0 and not settings.scenarios:
             raise ValueError(
                 'scenario_share: name the scenarios in game.scenarios, such as ["opening"], or set it to 0'
             )
         if settings.saved_share > 0 and settings.saved_games is None:
             raise ValueError("saved_share: name a folder of saved games in game.saved_games, or set it to 0")
+        if settings.saved_playouts and settings.press_rounds:
+            raise ValueError("saved_playouts: such a game is one order sheet, without letters; set press_rounds to 0")
         for bot in settings.playout_opponents if settings.saved_playouts else ():
             check_bot("game.playout_opponents", bot, self.bots)
         super().__init__(settings)
         if settings.draw_votes or settings.press_rounds:
             language = PressLanguage if settings.press_rounds else DiplomacyLanguage
             self.language = language(draw_votes=settings.draw_votes)
+        if settings.press_rounds:
+            self.measures = (*self.measures, *PRESS_MEASURES)
+            self.turn_facts = (*self.turn_facts, "act")
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -148,7 +156,7 @@ class Diplomacy(World):
 
             game, name = self.settings, game_id or None
             if not start.startswith(saved_positions.PREFIX):
-                return training.begin(start, game.scenarios, name)
+                return self._with_press(training.begin(start, game.scenarios, name))
             if game.saved_playouts:
                 return self._decision(start, role, name)
             begun = saved_positions.begin(
@@ -185,6 +193,9 @@ class Diplomacy(World):
     def agree(self, game: _Game) -> _Game:
         """The game, in which players vote on draws and write letters if the settings say so; before its first step."""
         game.draw_votes = self.settings.draw_votes
+        return self._with_press(game)
+
+    def _with_press(self, game: _Game) -> _Game:
         if self.settings.press_rounds:
             from services.environments.diplomacy.press.table import PressRules
 
@@ -219,6 +230,27 @@ class Diplomacy(World):
 
         return LookaheadPolicy(policy, self.language)
 
+    def muted(self, policy: Policy) -> Policy:
+        """The same player, which reads letters and writes none."""
+        from services.environments.diplomacy.bots.press.silent import MutedPolicy
+
+        return MutedPolicy(policy)
+
+    def evaluates_muted(self, settings: Any) -> bool:
+        """With press, if ``evaluation.muted`` says so."""
+        return bool(self.settings.press_rounds and settings.muted)
+
+    def press_summary(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+        """The figures of press and the main ones by label and opponent; None without press."""
+        if not self.settings.press_rounds:
+            return None
+        found: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            names = (self.measures[0].row_name, *(measure.row_name for measure in PRESS_MEASURES))
+            figures = {f"{name}{end}": row.get(f"{name}{end}") for name in names for end in ("", "_ci95")}
+            found.setdefault(row["label"], {})[row["against"]] = {"games": row["games"], **figures}
+        return found
+
     @property
     def rating_scale(self) -> RatingScale:
         """Measured worth of the countries and strength of the bots; shares among equals by the length of a game."""
@@ -247,6 +279,12 @@ class Diplomacy(World):
         """Games to the end of ``evaluation.until_year``, or a draw after ``evaluation.quiet_years``."""
         return self._with_ending(settings.until_year, settings.quiet_years)
 
+    def check_evaluation(self, settings: Any) -> None:
+        """Check that letters can be withheld as well."""
+        super().check_evaluation(settings)
+        if settings.muted and not self.settings.press_rounds:
+            raise ValueError("evaluation.muted: without press there are no letters to withhold; set game.press_rounds")
+
     def evaluation_games(self, settings: Any, against: str, seed: int) -> list[EvaluationGame]:
         """Whole games, equally many as each country."""
         return super(Diplomacy, self.as_evaluated(settings)).evaluation_games(settings, against, seed)
@@ -257,9 +295,11 @@ class Diplomacy(World):
         return f"against {', '.join(others)} and {last} mixed" if others else f"against six {against}"
 
     def evaluation_facts(self, settings: Any) -> Mapping[str, str | int]:
-        """The last year of the games; with quiet years that end them, the whole rule as text."""
+        """The last year of the games, with quiet years that end them the whole rule as text; and rounds of letters."""
         whole = Ending(settings.until_year, settings.quiet_years)
-        return {"until_year": settings.until_year if whole.quiet_years is None else str(whole)}
+        last = settings.until_year if whole.quiet_years is None else str(whole)
+        rounds = self.settings.press_rounds
+        return {"until_year": last, **({"press_rounds": rounds} if rounds else {})}
 
     def saved_game(
         self, game: Game, players: Mapping[str, SeatPlayer] | None, seed: int, commit: str, package_version: str

@@ -21,7 +21,7 @@ from grpo_core.types import Measure, RoleMeasures
 from services.reports.page import ReportError
 from services.reports.run_report.schema import LARGEST_UPDATE, Audit, Configuration, Line, Lineup, summary_of
 
-CONTROL = "control"  # label of the policy that went on imitating while the run trained
+BESIDE = ("control", "muted")  # labels: the policy that only imitated on; the trained one with its letters withheld
 Points = tuple[list[float], list[float]]  # x (updates) and y
 
 
@@ -77,8 +77,8 @@ class RunData:
 
     @property
     def course(self) -> Sequence[Mapping[str, Any]]:
-        """The evaluations of the run's own policy, without the control that only imitated."""
-        return [row for row in self.evaluations if row.get("label") != CONTROL]
+        """The evaluations of the run's own policy, without the control that only imitated and without muted ones."""
+        return [row for row in self.evaluations if row.get("label") not in BESIDE]
 
     @property
     def evaluations(self) -> Sequence[Mapping[str, Any]]:

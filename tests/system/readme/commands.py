@@ -237,6 +237,19 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "whole prompt",
     ),
     Run(
+        "entente play --press --seat FRANCE=honest --default breaker --html press.html",
+        "--until 1901",
+        writes="press.html",
+    ),
+    Run("entente train press", _settings(**_IMITATION, rollout__actors="1"), writes="runs/press/summary.json"),
+    Run(
+        "entente evaluate runs/press muted:runs/press --press --against honest+breaker --until 1906 "
+        "--save-games games/press",
+        "--games-per-country 1 --until 1901",
+        "muted:runs/press",
+    ),
+    Run("entente conduct games/press", prints="breaker"),
+    Run(
         "entente train kuhn",
         f"{_OTHER_WORLD} --set rollout.num_generations=4 --set evaluation.games_per_role=2",
         "done: runs/kuhn/summary.json",

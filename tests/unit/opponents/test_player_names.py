@@ -32,9 +32,11 @@ from tests.unit.opponents.population_cases import make_run
     ],
 )
 def test_a_name_has_a_policy_and_says_whether_it_looks_ahead(name: str, saved: str, looks_ahead: bool) -> None:
-    assert player_name(name) == (saved, looks_ahead)
-    assert with_saved(name, saved) == name
-    assert player_name(with_saved(name, "elsewhere")).saved == "elsewhere"
+    assert player_name(name) == (saved, looks_ahead, False)
+    assert player_name(f"muted:{name}") == (saved, looks_ahead, True)
+    for given in (name, f"muted:{name}"):
+        assert with_saved(given, saved) == given
+        assert player_name(with_saved(given, "elsewhere")).saved == "elsewhere"
 
 
 def test_a_member_that_stays_in_its_folder_keeps_how_it_plays(tmp_path: Path) -> None:

@@ -78,6 +78,40 @@ IN_RUNS = (  # by their names in summary.json
     _share("win_rate", "solo", "Solos", "solo_rate, by its name in summary.json"),
     _share("top_rate", "top", "Leads", "lead_rate, by its name in summary.json"),
 )
+_PHASE = "a movement phase in which it had units"
+PRESS_MEASURES = (  # of games with press
+    _mean("letters", "letters", "Letters", f"letters it sent, {_PHASE}", high=60.0),
+    _mean("promises", "promises", "Promises", "promises it gave that could be broken", high=1e4),
+    _mean("honesty", "honesty", "Honesty", "share of these that it kept, mean over games; 1 where it gave none"),
+    _mean(
+        "partners_honesty", "partners_honesty", "Honesty of partners",
+        "share of such promises to it that others kept, mean over games; 1 where there were none",
+    ),
+    _mean(
+        "cross_supports", "cross_supports", "Cross-supports",
+        f"its orders that support or convoy another power's unit, {_PHASE}", high=17.0,
+    ),
+    _mean(
+        "cross_supports_received", "cross_supports_received", "Cross-supports received",
+        f"others' orders that support or convoy its units, {_PHASE}", high=33.0,
+    ),
+    _mean(
+        "effective_cross_supports", "effective_cross_supports", "Effective cross-supports",
+        f"its supports of others without which units would stand elsewhere, {_PHASE}", high=17.0,
+    ),
+    _mean(
+        "effective_cross_supports_received", "effective_cross_supports_received", "Effective cross-supports received",
+        f"such supports by others of its units, {_PHASE}", high=33.0,
+    ),
+    _mean(
+        "attacks", "attacks", "Attacks",
+        f"its orders against a power's unit or centre, summed over powers, {_PHASE}", high=102.0,
+    ),
+    _mean(
+        "attacks_received", "attacks_received", "Attacks received",
+        f"others' orders against its units or centres, {_PHASE}", high=102.0,
+    ),
+)  # fmt: skip
 EVALUATED = (*RESULTS, *ORDERS, *IN_RUNS)
 
 # What others publish under another name. They end games otherwise, so a comparison also needs the row's ``until_year``.

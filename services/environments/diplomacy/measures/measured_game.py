@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from services.environments.diplomacy.dated_game import DatedGame
-from services.environments.diplomacy.measures.movement import read_movement
 from services.environments.diplomacy.measures.order_counts import OrderCounts, count_movement
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.movement import read_movement
 from services.environments.diplomacy.scoring.shares import places
 from services.environments.playing import Defect, Result
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.environments.diplomacy.measures.decisive_supports import decisive_supports
-from services.environments.diplomacy.measures.movement import Movement
+from services.environments.diplomacy.rules.decisive_supports import decisive_supports
+from services.environments.diplomacy.rules.movement import Movement
 
 
 @dataclass(slots=True)

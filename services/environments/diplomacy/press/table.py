@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.press.conduct import ConductLog
 from services.environments.diplomacy.press.english import understand
 from services.environments.diplomacy.press.ledger import Ledger, without_repetitions
 from services.environments.diplomacy.press.letters import EVERYBODY, Letter, cleaned, letters_for
 from services.environments.diplomacy.press.negotiation import Negotiation
 from services.environments.diplomacy.press.promises import Verdict
 from services.environments.diplomacy.press.proposals import SILENCE
+from services.environments.diplomacy.press.rewards import cooperation, honesty, joint_outcome
 from services.environments.diplomacy.press.sayable import partners
 from services.environments.diplomacy.press.view import PressPosition, PressView, with_press
+from services.environments.diplomacy.rules.movement import read_movement
 from services.environments.playing import Defect
 
 
@@ -35,8 +38,10 @@ class PressTable:
         self._phase = ""
         self._round = 0
         self._negotiation: Negotiation | None = None
+        self.conduct = ConductLog()
         self._letters: list[Letter] = []  # of this phase
         self._earlier: tuple[Letter, ...] = ()
+        self._settled: tuple[Verdict, ...] = ()  # of the movement phase that was settled last
 
     def is_open(self, position: Position) -> bool:
         """Whether a round of letters comes before the orders."""
@@ -106,7 +111,29 @@ class PressTable:
         self._enter(position)
         if position.kind != "M" or self._negotiation is None:
             return ()
-        return self.ledger.settle(position, self._negotiation.promises, orders, wanting_draw)
+        self._settled = self.ledger.settle(position, self._negotiation.promises, orders, wanting_draw)
+        return self._settled
+
+    def parts(
+        self,
+        position: Position,
+        orders: Mapping[str, Sequence[str]],
+        results: Mapping[str, Sequence[str]],
+        changes: Mapping[str, int],
+    ) -> dict[str, dict[str, float]]:
+        """Count an adjudicated phase as conduct, and return the reward parts of press by power.
+
+        ``results`` are the engine's words about each unit, ``changes`` the centres that each power gained.
+        """
+        holding = self.ledger.holding(position.phase)
+        found = {power: {"joint_outcome": joint_outcome(holding, changes, power)} for power in POWERS}
+        if position.kind == "M":
+            self.conduct.add(position, orders, results, self._letters, self._settled)
+            movement = read_movement(position.units, orders, results)
+            for power, own in found.items():
+                own["honesty"] = honesty(self._settled, power)
+                own["cooperation"] = cooperation(movement, power)
+        return found
 
     def _enter(self, position: Position) -> None:
         if position.phase == self._phase:

@@ -69,6 +69,7 @@ class DecisionGame(SavedPositionGame):
                 "final_year": float(outcome.final_year),
                 "phases": 1.0,
                 "defective_orders": float(self._defective),
+                **self.press_figures(power),
             }
             for power in POWERS
         }

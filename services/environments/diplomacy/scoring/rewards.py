@@ -9,7 +9,8 @@ from grpo_core.errors import one_line
 from services.environments.diplomacy.scoring import shares
 from services.environments.diplomacy.scoring.shares import Outcome
 
-PHASE_PARTS = ("center_change",)
+PRESS_PARTS = ("honesty", "cooperation", "joint_outcome")  # see ``press/rewards.py``
+PHASE_PARTS = ("center_change", *PRESS_PARTS)
 FINAL_PARTS = ("centers", "sum_of_squares", "draw_size", "proportional", "survival", "win", "dipnet")
 PARTS = (*PHASE_PARTS, *FINAL_PARTS)
 

@@ -219,6 +219,34 @@ def test_an_evaluation_with_other_games_or_as_the_last_one_is_due_again(tmp_path
     assert evaluated("evaluation.games_per_country=2", "evaluation.until_year=1903") == [14, "trained"]
 
 
+def test_the_trained_policy_is_evaluated_once_more_without_its_letters(tmp_path: Path) -> None:
+    config = load_config("press", ("learner.updates=1", "evaluation.games_per_country=1"))
+    assert evaluations.due_evaluations(config, 0) == [("imitated", "honest"), ("imitated", "breaker")]
+    muted: list[tuple[str, bool]] = []
+
+    def evaluate(games: Sequence[EvaluationGame], *_: object) -> list[EvaluationResult]:
+        muted.extend({(game.against, game.is_muted) for game in games})
+        letters = dict.fromkeys((measure.outcome for measure in config.world.measures), 0.5)
+        return [EvaluationResult(game.role, game.number, letters) for game in games]
+
+    def made() -> Sequence[str]:
+        pool: Any = SimpleNamespace(stats=lambda: {"games": 0.0}, evaluate=evaluate)
+        run = run_of(tmp_path, pool, version=1, config=config)
+        muted.clear()
+        with run.recorder:
+            training.evaluate_due(run)
+        return [against for against, _ in muted]
+
+    assert made() == ["honest", "breaker"] * 2
+    assert muted == [("honest", False), ("breaker", False), ("honest", True), ("breaker", True)]
+    assert made() == [], "all are recorded"
+    press = json.loads((tmp_path / "summary.json").read_text())["press"]
+    assert {label: list(rows) for label, rows in press.items()} == {
+        "trained": ["honest", "breaker"], "muted": ["honest", "breaker"],
+    }  # fmt: skip
+    assert press["muted"]["honest"]["honesty"] == 0.5
+
+
 def test_policies_beside_the_checkpoints_are_evaluated_once_under_their_own_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,10 +1,13 @@
-"""A bot that plays in games with press and says nothing."""
+"""Players that write no letters: bots that know of none, and policies whose letters are withheld."""
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Any
+
 from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.press.view import writes_press
-from services.environments.playing import Bot
+from services.environments.playing import Bot, Decision, Policy, PromptedPolicy, SamplingPolicy
 
 
 class SilentBot(Bot):
@@ -17,3 +20,34 @@ class SilentBot(Bot):
     def actions(self, position: Position, power: str, seed: int) -> tuple[str, ...]:
         """The other bot's orders; () where letters are due."""
         return () if writes_press(position) else self._bot.actions(position, power, seed)
+
+
+class MutedPolicy:
+    """Plays as another policy, which reads letters and writes none."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.is_slow = getattr(policy, "is_slow", False)
+
+    def at(self, temperature: float) -> MutedPolicy:
+        """The same player at another temperature, if the other policy has one; 0 is greedy."""
+        other = copy(self)
+        if isinstance(self.policy, SamplingPolicy):
+            other.policy = self.policy.at(temperature)
+        return other
+
+    def read(self, view: Position, seat: str) -> Any:
+        """The prompt of the policy. Raises TypeError if it has none."""
+        if not isinstance(self.policy, PromptedPolicy):
+            raise TypeError(f"{self.policy} is asked without a prompt")
+        return self.policy.read(view, seat)
+
+    async def specialist(self, seat: str) -> Policy:
+        """The policy for ``seat``, whose probabilities can be asked for."""
+        find = getattr(self.policy, "specialist", None)
+        found: Policy = self.policy if find is None else await find(seat)
+        return found
+
+    async def act(self, view: Position, seat: str, seed: int) -> Decision:
+        """Its orders; nothing where letters are due. Raises as the policy."""
+        return Decision(()) if writes_press(view) else await self.policy.act(view, seat, seed)

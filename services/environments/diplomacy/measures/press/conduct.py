@@ -1,4 +1,4 @@
-"""How powers treated one another in a game, and how players treat one another over many games."""
+"""How powers treated one another in a saved game, and how players treat one another over many games."""
 
 from __future__ import annotations
 
@@ -10,56 +10,17 @@ from typing import Any
 from grpo_core.statistics.estimate import Estimate
 from grpo_core.statistics.means import clustered_mean
 from services.environments.diplomacy.game_origin import seated_players
-from services.environments.diplomacy.measures.decisive_supports import decisive_supports
-from services.environments.diplomacy.measures.movement import read_movement
 from services.environments.diplomacy.measures.press.history import negotiated_phases
 from services.environments.diplomacy.position import POWERS
-from services.environments.diplomacy.press.deeds import helps, is_against
-from services.environments.diplomacy.press.ledger import tested_promises
-
-
-@dataclass(slots=True)
-class Conduct:
-    """Sums over the movement phases of a game in which both powers had a unit: what one did to the other."""
-
-    phases: int = 0
-    letters: int = 0
-    supports: int = 0  # orders that support or convoy one of its units
-    effective_supports: int = 0  # supports without which something else had happened
-    attacks: int = 0  # orders against it
-    promises_kept: int = 0  # to it, of those that some legal order would have broken
-    promises_broken: int = 0
-
-
-Pair = tuple[str, str]  # the acting one and the other one
+from services.environments.diplomacy.press.conduct import Conduct, ConductLog, Pair
 
 
 def conduct(document: Mapping[str, Any], name: str) -> dict[Pair, Conduct]:
     """The conduct of every power to every other one in a saved game; raises as ``negotiated_phases``."""
-    found: dict[Pair, Conduct] = {}
+    log = ConductLog()
     for phase in negotiated_phases(document, name):
-        standing = [power for power in POWERS if phase.position.units.get(power)]
-        for power in standing:
-            for other in standing:
-                if other == power:
-                    continue
-                own = found.setdefault((power, other), Conduct())
-                own.phases += 1
-                orders = phase.orders.get(power, ())
-                own.supports += sum(helps(order, phase.position, power, other) for order in orders)
-                own.attacks += sum(is_against(order, phase.position, power, other) for order in orders)
-        for letter in phase.letters:
-            if (pair := (letter.sender, letter.recipient)) in found:
-                found[pair].letters += 1
-        movement = read_movement(phase.position.units, phase.orders, phase.results)
-        for support in decisive_supports(movement):
-            if (pair := (support.power, movement.orders[support.target].power)) in found:
-                found[pair].effective_supports += 1
-        for giver, partner, kept in tested_promises(phase.verdicts):
-            if (pair := (giver, partner)) in found:
-                found[pair].promises_kept += kept
-                found[pair].promises_broken += not kept
-    return found
+        log.add(phase.position, phase.orders, phase.results, phase.letters, phase.verdicts)
+    return log.pairs
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,10 +157,11 @@ def test_only_saved_policies_look_ahead_and_only_where_games_can_be_simulated(he
         "lookahead:policy:champion",
         "policy:",
         "lookahead:run:bot/random",
+        "muted:dumbbot",
     ):
         with pytest.raises(RunError, match=r"before the colon stands how a saved policy plays"):
             check_player(name, REMOTES)
-    with pytest.raises(RunError, match=r"neither a bot .* any of them after lookahead:"):
+    with pytest.raises(RunError, match=r"neither a bot .* any after lookahead: or muted:"):
         check_player("lookahead:nobody", REMOTES)
     kuhn = load_config("kuhn").world
     with pytest.raises(RunError, match=r"plays by simulated games, and the world kuhn has none"):

@@ -10,8 +10,8 @@ import pytest
 from grpo_core.seeds import derive_seed
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.measures.decisive_supports import decisive_supports
-from services.environments.diplomacy.measures.movement import Movement, read_movement
+from services.environments.diplomacy.rules.decisive_supports import decisive_supports
+from services.environments.diplomacy.rules.movement import Movement, read_movement
 
 Orders = Mapping[str, tuple[str, ...]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.environments.diplomacy.measures.movement import Movement, UnitOrder
+from services.environments.diplomacy.rules.movement import Movement, UnitOrder
 
 
 def decisive_supports(movement: Movement) -> Iterator[UnitOrder]:
