@@ -34,6 +34,12 @@ class ChatPlayerSettings(EndpointSettings):
         "units hold (or disband) in that phase, which is counted",
     )
 
+    longest_prompt: int = Field(
+        60_000,
+        ge=1000,
+        description="Characters of a prompt; a longer one leaves out what matters least, such as old letters",
+    )
+
     @property
     def identity(self) -> str:
         """The settings that decide its play. The same model at another address is the same player."""

@@ -41,7 +41,8 @@ from grpo_core.models.role_adapters import active_role, add_role_adapters, load_
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch, Episode
-from opponents.players.llm_policy import TRUNCATED, TokenizedLanguage
+from opponents.players.llm_policy import TokenizedLanguage
+from services.environments.playing import TRUNCATED
 from services.metrics.rolling_windows import RoleWindows
 from services.replay.buffer import Receipt, ReplayBuffer, ServerLostError
 from services.weights.payload import Payload, make_payload, make_role_payload

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from opponents.players.chat_answer import correction, order_lines, sheet_regex
 from opponents.prompts.policy_prompt import PromptView, messages_of
 from opponents.settings import ChatPlayerSettings
-from services.environments.language import Language
+from services.environments.language import Language, Section
 from services.environments.playing import Answer, Decision, View
 from services.inference.chat_endpoint.client import OpenAIClient
 from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError
@@ -21,12 +21,13 @@ class ChatPolicy:
         """Connect at the first use. Raises EndpointRefusedError if the environment variable for the key is not set."""
         self._client = OpenAIClient(f"remote:{name}", settings)
         self._language = language
+        self._longest_prompt = settings.longest_prompt
         self._holds = settings.on_failure == "hold"
         self._decisions = self._corrections = self._defects = self._held = 0
 
     def read(self, view: View, seat: str) -> PromptView:
         """The first messages of ``act``; only the server knows their tokens."""
-        parts = self._language.sections(view, seat)
+        parts = self._sections(view, seat)
         text = "\n\n".join(f"{message['role']}:\n{message['content']}" for message in messages_of(parts))
         return PromptView(text, {part.name: len(part.text) for part in parts}, "characters")
 
@@ -63,11 +64,20 @@ class ChatPolicy:
         """Close the connections."""
         await self._client.close()
 
+    def _sections(self, view: View, seat: str) -> Sequence[Section]:
+        """The parts of a prompt, cut as ``Language.cuts`` says until it has at most ``longest_prompt`` characters."""
+        cuts = len(self._language.cuts)
+        for cut in range(cuts + 1):
+            parts = self._language.sections(view, seat, cut=cut)
+            if cut == cuts or sum(len(part.text) for part in parts) <= self._longest_prompt:
+                return parts
+        raise AssertionError("the last cut is always taken")
+
     async def _answer(self, view: View, seat: str, seed: int) -> Answer:
         """Request an answer, and one correction if it leaves a slot empty; returns the better one."""
         slots = self._language.slots(view, seat)
-        conversation = messages_of(self._language.sections(view, seat))
-        if slots is None:
+        conversation = messages_of(self._sections(view, seat))
+        if slots is None or self._language.is_free(view, seat):
             return self._language.parse((await self._client.complete(conversation, seed=seed)).text, view, seat)
         regex = sheet_regex(slots)
         first = await self._client.complete(conversation, seed=seed, regex=regex)

@@ -16,15 +16,13 @@ from grpo_core.types import Turn
 from opponents.prompts.chat_template import ChatTemplate
 from opponents.prompts.policy_prompt import ChatPrompt, NotationPrompt, PolicyPrompt, PromptView
 from services.environments.language import Language
-from services.environments.playing import Decision, Defect, Slot, View
+from services.environments.playing import TRUNCATED, Decision, Defect, Slot, View
 from services.inference.engine import LEARNER, Engine, Generation, GenerationRequest
 from services.inference.stop_text import StopText
 from services.inference.thoughts import ThoughtFormat, thought_format
 from services.inference.token_masks import SheetConstraint, SlotConstraint
 from services.inference.word_tokenizer import word_encoder
 from services.settings import InferenceSettings
-
-TRUNCATED = "truncated"  # the defect of a completion that was cut off
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,8 @@ class TokenizedLanguage:
         self._notes = policy is not None and policy.notes
         if self._notes and tokenizer.unk_token_id in self._encode_bare(" ".join(language.note_words())):
             raise CheckpointError("the tokenizer lacks words of notes: set policy.notes = false, or take another model")
-        if policy is not None and policy.prompt == "chat":
+        self._is_chat = policy is not None and policy.prompt == "chat"
+        if policy is not None and self._is_chat:
             self._read_as_chat(policy, inference or InferenceSettings())
 
     def prompt(self, view: View, seat: str) -> tuple[int, ...]:
@@ -97,11 +96,13 @@ class TokenizedLanguage:
         return len(self._line(line))
 
     def slots(self, view: View, seat: str, *, legal: bool = False) -> tuple[Slot, ...] | None:
-        """What may be written, as the world says, with notes for a policy that asks for them.
+        """What may be written, as the world says, with notes for a policy that asks for them; None: any text.
 
         Under coordinated decoding only what that admits; with ``legal`` whatever is legal all the same.
         """
         slots = self.language.slots(view, seat)
+        if slots and self._is_chat and self.language.is_free(view, seat):
+            return None
         if slots and self._coordinated and not legal:
             slots = self.language.coordinated(slots)
         if not self._notes or not slots:

@@ -76,6 +76,10 @@ class Language(ABC):
     def slots(self, view: View, seat: str) -> tuple[Slot, ...] | None:
         """What may be written: an answer has one alternative of each slot, a line each. None: any text."""
 
+    def is_free(self, view: View, seat: str) -> bool:
+        """Whether a chat model writes any text here, for ``parse``, though ``slots`` has a compact form of it."""
+        return self.slots(view, seat) is None
+
     def coordinated(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
         """The slots with further claims, which exclude legal answers whose parts stop one another."""
         return slots

@@ -13,6 +13,9 @@ View = Any  # what one seat sees of a game: plain data that only its world reads
 Parts = Mapping[str, float]  # figures by name, such as reward parts before their weights
 
 
+TRUNCATED = "truncated"  # among a turn's defects: its completion was cut off
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One thing to write; alternative i excludes later ones with the same ``claims[i]`` (None: excludes none)."""

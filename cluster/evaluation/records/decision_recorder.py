@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cluster.evaluation.records.prompt_report import Reader
 from grpo_core.errors import EntenteError, one_line
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.press.view import writes_press
 from services.environments.playing import Decision, Policy
 from services.reports.game_viewer.decisions import (
     SCHEMA,
@@ -43,8 +44,11 @@ class DecisionRecorder:
     async def record(
         self, name: str, player: Policy, position: Position, power: str, decision: Decision, *, played: bool
     ) -> None:
-        """Record a decision that ``player`` made (``played``), or would think of now; bots are not recorded."""
-        if not isinstance(player, Reader):
+        """Record a decision that ``player`` made (``played``), or would think of now.
+
+        Bots are not recorded, nor are letters, which are among the game's messages.
+        """
+        if not isinstance(player, Reader) or writes_press(position):
             return
         policy: LLMPolicy | None = None
         choices: tuple[UnitChoice, ...] = ()

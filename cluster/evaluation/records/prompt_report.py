@@ -1,8 +1,8 @@
-"""What the players of a game read: their prompts, and the size of each part."""
+"""What the players of a game read and wrote: prompts, the size of each part, and the defects of their answers."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from rich.table import Table
 
 from services.environments.diplomacy.position import Position
-from services.environments.playing import Decision, Policy
+from services.environments.diplomacy.press.view import writes_press
+from services.environments.playing import TRUNCATED, Decision, Policy
 
 if TYPE_CHECKING:
     from opponents.prompts.policy_prompt import PromptView
@@ -30,24 +31,28 @@ class PromptReport:
 
     def __init__(self) -> None:
         self._sizes: dict[tuple[str, str], list[Mapping[str, int]]] = defaultdict(list)  # by player and unit
-        self._first: dict[tuple[str, str], tuple[str, str]] = {}  # player and kind of phase -> title, text
+        self._answers: dict[tuple[str, str], list[Decision]] = defaultdict(list)
+        self._first: dict[tuple[str, str, bool], tuple[str, str]] = {}  # player, kind of phase, letters -> title, text
 
     def watched(self, name: str, player: Policy) -> Policy:
         """Return a player that acts as this one does and reports what it reads; a bot is returned as it is."""
         return _Watched(name, player, self) if isinstance(player, Reader) else player
 
-    def add(self, name: str, power: str, position: Position, view: PromptView) -> None:
-        """Take one prompt."""
+    def add(self, name: str, power: str, position: Position, view: PromptView, answer: Decision) -> None:
+        """Take one prompt and its answer."""
         self._sizes[name, view.unit].append(view.sizes)
-        self._first.setdefault((name, position.kind), (f"{name} as {power}, {position.phase}", view.text))
+        self._answers[name, view.unit].append(answer)
+        talks = writes_press(position)
+        title = f"{name} as {power}, {position.phase}{', letters' if talks else ''}"
+        self._first.setdefault((name, position.kind, talks), (title, view.text))
 
     def texts(self) -> list[tuple[str, str]]:
         """A title and the text of each player's first prompt of each kind of phase."""
         return list(self._first.values())
 
     def tables(self) -> list[Table]:
-        """One table a player: the mean and the largest size of each part, and of whole prompts."""
-        return [_table(name, unit, sizes) for (name, unit), sizes in self._sizes.items()]
+        """One table a player: the mean and the largest size of each part, of whole prompts and answers; and defects."""
+        return [_table(*player, sizes, self._answers[player]) for player, sizes in self._sizes.items()]
 
 
 class _Watched:
@@ -61,12 +66,13 @@ class _Watched:
     async def act(self, position: Position, power: str, seed: int) -> Decision:
         decision = await self._player.act(position, power, seed)
         assert isinstance(self._player, Reader)
-        self._report.add(self._name, power, position, self._player.read(position, power))
+        self._report.add(self._name, power, position, self._player.read(position, power), decision)
         return decision
 
 
-def _table(name: str, unit: str, sizes: list[Mapping[str, int]]) -> Table:
-    table = Table(title=f"{name}: {unit} of {len(sizes)} prompts", title_justify="left")
+def _table(name: str, unit: str, sizes: list[Mapping[str, int]], answers: list[Decision]) -> Table:
+    title, said = f"{name}: {unit} of {len(sizes)} prompts", _defects(answers)
+    table = Table(title=title, title_justify="left", caption=said, caption_justify="left")
     table.add_column("part")
     for column in ("prompts", "mean", "largest"):
         table.add_column(column, justify="right")
@@ -75,4 +81,15 @@ def _table(name: str, unit: str, sizes: list[Mapping[str, int]]) -> Table:
         table.add_row(part, str(len(of_part)), f"{fmean(of_part):,.0f}", f"{max(of_part):,}")
     whole = [sum(each.values()) for each in sizes]
     table.add_row("whole prompt", str(len(whole)), f"{fmean(whole):,.0f}", f"{max(whole):,}", style="bold")
+    written = [len(answer.turn.completion_ids) for answer in answers if answer.turn is not None]
+    if written:
+        table.add_row("answer", str(len(written)), f"{fmean(written):,.0f}", f"{max(written):,}", style="bold")
     return table
+
+
+def _defects(answers: list[Decision]) -> str:
+    """How many answers were cut off, and what was wrong in them, by reason."""
+    reasons = Counter(defect.reason.replace("_", " ") for answer in answers for defect in answer.defects)
+    cut = sum(TRUNCATED in answer.turn.defects for answer in answers if answer.turn is not None)
+    counts = [f"{count} {reason}" for reason, count in (*reasons.most_common(), ("cut off", cut)) if count]
+    return f"in {len(answers)} answers: {', '.join(counts)}" if counts else f"{len(answers)} answers without a defect"

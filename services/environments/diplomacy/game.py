@@ -68,6 +68,7 @@ class DiplomacyGame(Game):
         self._unobserved: list[tuple[Position, Mapping[str, tuple[str, ...]]]] = []  # phases for it; only facts need it
         self._for_draw: set[str] = set()  # powers that vote for one in this phase
         self._wanted: tuple[str, ...] = ()  # those that did in the latest movement phase
+        self._malformed: dict[str, int] = {}  # power -> defects of its text in this step
         self._defective = 0  # orders of all powers that were not legal
         self._changed = self._year() - 1  # the last year in which a centre changed hands, as far as is known
 
@@ -134,17 +135,25 @@ class DiplomacyGame(Game):
             "alliance": self._alliances.fact(position, power),
         }
 
+    def note_defects(self, power: str, defects: Sequence[Defect]) -> None:
+        """Count what was wrong in a power's text, for the reward part ``format``; repairs cost nothing."""
+        wrong = sum(each.reason != "repaired" for each in defects)
+        if wrong:
+            self._malformed[power] = self._malformed.get(power, 0) + wrong
+
     def step(self, actions: Mapping[str, Sequence[str]]) -> Step:
         """Take the orders of all powers that have to decide, and adjudicate them; or deliver their letters."""
+        malformed = {power: {"format": -float(count)} for power, count in self._malformed.items()}
+        self._malformed = {}
         if self._talks:
-            return Step({}, self._deliver(actions))
+            return Step(malformed, self._deliver(actions))
         defects = sum(len(self.set_orders(power, orders)) for power, orders in actions.items())
         self._defective += defects
         self._unobserved.append((self.position, self._orders))
         position, given, before = self.position, self._orders, self.centers()
         self.process()
         after = self.centers()
-        parts = {power: phase_parts(before[power], after[power]) for power in POWERS}
+        parts = {power: phase_parts(before[power], after[power]) | malformed.get(power, {}) for power in POWERS}
         if self.press is not None and not self.agreed:
             changes = {power: after[power] - before[power] for power in POWERS}
             came_of = self.position.past[-1].results if position.kind == "M" else {}

@@ -22,6 +22,7 @@ class MeasuredGame(DatedGame):
 
     def note_defects(self, power: str, defects: Sequence[Defect]) -> None:
         """Count what was wrong in a player's text, whose other orders ``step`` gets; letters are no orders."""
+        super().note_defects(power, defects)
         if not self.takes_time:
             return
         counts = self.counts[power]

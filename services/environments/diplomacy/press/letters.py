@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from services.environments.diplomacy.press.proposals import Proposal
 
 EVERYBODY = "GLOBAL"  # the engine's name for all powers, as a recipient
+# A recipient: what a power writes to itself, and reads before its next decisions.
+NOTES = "NOTES"
+
 _PER_ROUND, _PER_PHASE = 1000, 1_000_000
 _EARLIEST_TIME = 10**12  # microseconds; the twelfth day of 1970
 _TAG = re.compile(r"([<\[{])(?=[^\s<\[{]|[<\[{])")

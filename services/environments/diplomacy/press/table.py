@@ -9,7 +9,7 @@ from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.press.conduct import ConductLog
 from services.environments.diplomacy.press.english import understand
 from services.environments.diplomacy.press.ledger import Ledger, without_repetitions
-from services.environments.diplomacy.press.letters import EVERYBODY, Letter, cleaned, letters_for
+from services.environments.diplomacy.press.letters import EVERYBODY, NOTES, Letter, cleaned, letters_for
 from services.environments.diplomacy.press.negotiation import Negotiation
 from services.environments.diplomacy.press.promises import Verdict
 from services.environments.diplomacy.press.proposals import SILENCE
@@ -41,6 +41,7 @@ class PressTable:
         self.conduct = ConductLog()
         self._letters: list[Letter] = []  # of this phase
         self._earlier: tuple[Letter, ...] = ()
+        self._notes: dict[str, str] = {}  # power -> what it wrote to itself last
         self._settled: tuple[Verdict, ...] = ()  # of the movement phase that was settled last
 
     def is_open(self, position: Position) -> bool:
@@ -73,6 +74,8 @@ class PressTable:
                 waiting=waiting,
                 promises=without_repetitions(each for each in promises if power in (each.giver, each.partner)),
                 accounts={giver: replace(own) for (giver, partner), own in accounts.items() if partner == power},
+                public=self.rules.public,
+                notes=self._notes.get(power, ""),
             ),
         )
 
@@ -80,7 +83,8 @@ class PressTable:
         """Deliver the letters of a round, each a line ``RECIPIENT text``, and go on to the next; returns them.
 
         A letter without a recipient, to its sender, to an eliminated power, or a second one to the same is a defect and
-        not delivered; one that is too long, or has characters that do not show, is delivered without these.
+        not delivered; one that is too long, or has characters that do not show, is delivered without these. What a
+        power writes to ``NOTES`` takes the place of its notes before.
         """
         self._enter(position)
         delivered: list[Letter] = []
@@ -92,7 +96,9 @@ class PressTable:
                 text = cleaned(written, self.rules.longest)
                 if text != written:
                     defects.append(Defect(line, "repaired"))
-                if recipient not in recipients:
+                if recipient == NOTES:
+                    self._notes[sender] = text
+                elif recipient not in recipients:
                     defects.append(Defect(line, "no_recipient"))
                 elif text and text != SILENCE:
                     recipients.remove(recipient)  # the first letter to each counts

@@ -10,7 +10,7 @@ from services.environments.diplomacy.scoring import shares
 from services.environments.diplomacy.scoring.shares import Outcome
 
 PRESS_PARTS = ("honesty", "cooperation", "joint_outcome")  # see ``press/rewards.py``
-PHASE_PARTS = ("center_change", *PRESS_PARTS)
+PHASE_PARTS = ("center_change", "format", *PRESS_PARTS)
 FINAL_PARTS = ("centers", "sum_of_squares", "draw_size", "proportional", "survival", "win", "dipnet")
 PARTS = (*PHASE_PARTS, *FINAL_PARTS)
 

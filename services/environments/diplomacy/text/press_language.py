@@ -8,10 +8,10 @@ from typing import ClassVar
 from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.press.view import PressPosition, writes_press
 from services.environments.diplomacy.text.language import DiplomacyLanguage
-from services.environments.diplomacy.text.press_chat import with_press_sections
+from services.environments.diplomacy.text.letter_text import parse_letters
+from services.environments.diplomacy.text.press_chat import CUTS, with_press_sections
 from services.environments.diplomacy.text.press_notation import (
     letter_slots,
-    parse_letters,
     press_words,
     with_letters,
     written_letters,
@@ -23,15 +23,23 @@ from services.environments.playing import Answer, Slot
 class PressLanguage(DiplomacyLanguage):
     """The language of games with press; without it the same games are played as if there were none."""
 
-    cuts: ClassVar[tuple[str, ...]] = ("earlier letters", *DiplomacyLanguage.cuts)
+    cuts: ClassVar[tuple[str, ...]] = CUTS
+    shortest_chat_prompt = 1100
+
+    def __init__(self, *, draw_votes: bool = False, without_press: DiplomacyLanguage | None = None) -> None:
+        """``without_press`` is the language of a policy that lacks the words of press; None: one without votes."""
+        super().__init__(draw_votes=draw_votes)
+        self._without_press = without_press or DiplomacyLanguage()
 
     def optional_words(self) -> Sequence[str]:
         """The words of votes and of press."""
         return (*super().optional_words(), *press_words())
 
     def without_optional_words(self) -> DiplomacyLanguage:
-        """The language without press."""
-        return DiplomacyLanguage(draw_votes=self._votes)
+        """With votes the language without them, which may have press all the same; else the one without press."""
+        if self._votes:
+            return PressLanguage(without_press=DiplomacyLanguage(draw_votes=True))
+        return self._without_press
 
     def notes(self, view: Position, seat: str) -> Sequence[str]:
         """Those of an order sheet; none for letters."""
@@ -44,16 +52,18 @@ class PressLanguage(DiplomacyLanguage):
 
     def sections(self, view: Position, seat: str, *, thinking: bool = False, cut: int = 0) -> Sequence[Section]:
         """Those of a game without press, with letters and promises, and with what is to be written."""
-        # What is cut of the press comes first in ``cuts``, and is not known to games without press.
         found = super().sections(view, seat, thinking=thinking, cut=cut)
-        left_out = self.cuts[:cut]
-        return with_press_sections(found, view, left_out) if isinstance(view, PressPosition) else found
+        return with_press_sections(found, view, self.cuts[:cut]) if isinstance(view, PressPosition) else found
 
     def slots(self, view: Position, seat: str) -> tuple[Slot, ...]:
         """One for each letter where letters are due; else those of an order sheet."""
         if writes_press(view):
             return letter_slots(view)
         return super().slots(view, seat)
+
+    def is_free(self, view: Position, seat: str) -> bool:  # noqa: ARG002
+        """Chat models write letters in their own words."""
+        return writes_press(view)
 
     def parse(self, text: str, view: Position, seat: str, thought: str = "") -> Answer:
         """The letters in a text, or the orders."""

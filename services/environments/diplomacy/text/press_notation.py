@@ -14,12 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from services.environments.diplomacy.position import POWERS
-from services.environments.diplomacy.press.letters import EVERYBODY
-from services.environments.diplomacy.press.proposals import MARKS, SILENCE, read
+from services.environments.diplomacy.press.proposals import MARKS
 from services.environments.diplomacy.press.sayable import partners, sayable
 from services.environments.diplomacy.press.view import PressPosition
-from services.environments.playing import Answer, Defect, Slot
+from services.environments.playing import Slot
 
 MOST_ITEMS = 36  # letters, promises and accounts in a prompt: some 250 words
 ORDERS = "ORDERS"  # the end of a prompt for orders
@@ -79,26 +77,3 @@ def written_letters(actions: Sequence[str], position: PressPosition) -> tuple[st
         next((line for line in slot.alternatives if line in given), slot.alternatives[0])
         for slot in letter_slots(position)
     )
-
-
-def parse_letters(text: str, position: PressPosition) -> Answer:
-    """The letters in a text that was written without a mask: each begins with its recipient's name and a colon.
-
-    A line of the compact language needs no colon. What is written to another recipient is not sent; other
-    lines go on with the letter before them.
-    """
-    others = partners(position, position.press.reader)
-    letters: list[tuple[str, list[str]]] = []
-    defects = []
-    for line in filter(None, map(str.strip, text.split("\n"))):
-        name, _, rest = line.partition(" ")
-        recipient = name.rstrip(":").upper()
-        if recipient in (*POWERS, EVERYBODY) and (name.endswith(":") or rest == SILENCE or read(rest) is not None):
-            letters.append((recipient, [rest.strip()]))
-        elif letters:
-            letters[-1][1].append(line)
-        else:
-            defects.append(Defect(line, "no_recipient"))
-    defects += [Defect(f"{to}: {lines[0]}", "no_recipient") for to, lines in letters if to not in others]
-    written = ((recipient, "\n".join(lines).strip()) for recipient, lines in letters if recipient in others)
-    return Answer(tuple(f"{to} {said}" for to, said in written if said and said != SILENCE), tuple(defects))

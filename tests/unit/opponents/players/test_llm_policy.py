@@ -15,14 +15,14 @@ from grpo_core.errors import CheckpointError
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.play import play_game
-from opponents.players.llm_policy import TRUNCATED, LLMPolicy, TokenizedLanguage
+from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.rules.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.text.notation import words
 from services.environments.diplomacy.text.notes import note_words, notes
 from services.environments.diplomacy.world import Diplomacy
-from services.environments.playing import Policy
+from services.environments.playing import TRUNCATED, Policy
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.word_tokenizer import make_word_tokenizer
 from services.settings import InferenceSettings

@@ -173,7 +173,15 @@ def test_a_language_without_press_plays_the_same_game_and_says_nothing() -> None
     assert plain.prompt(game.view("FRANCE"), "FRANCE") == plain.prompt(game.position, "FRANCE")
     assert LANGUAGE.without_optional_words().optional_words() == ()
     both = PressLanguage(draw_votes=True)
-    assert both.without_optional_words().optional_words() == ("DRAW", "PLAY-ON")
+    votes = DiplomacyLanguage(draw_votes=True)
+    for known, expected in (
+        (both, both.optional_words()),
+        (LANGUAGE, LANGUAGE.optional_words()),  # it talks, and plays on
+        (votes, ("DRAW", "PLAY-ON")),
+        (DiplomacyLanguage(), ()),
+    ):
+        tokenizer = make_word_tokenizer(known.words(), known.word_pattern, known.joins)
+        assert TokenizedLanguage(both, tokenizer).language.optional_words() == expected
 
 
 def test_letters_that_cannot_be_delivered_are_defects() -> None:
