@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from cluster.cli import conduct, data, diagnostics, export, groups, play, replay, scenarios, solve, training
+from cluster.cli import conduct, data, diagnostics, export, groups, listen, play, replay, scenarios, solve, training
 from cluster.cli.evaluate import compare, evaluate, ladder
 from cluster.cli.output import discard, say
 from cluster.cli.population import population_app
@@ -58,6 +58,7 @@ app.add_typer(groups.commands, name="groups")
 app.add_typer(data.commands, name="data")
 app.add_typer(scenarios.commands, name="scenarios")
 app.add_typer(population_app, name="population")
+app.add_typer(listen.listen_app, name="listen")
 app.add_typer(diagnostics.buffer, name="buffer")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cluster.cli.options import JsonOrStdout, write_json
+from cluster.cli.saved_games import saved_files
 
 if TYPE_CHECKING:
     from grpo_core.statistics.estimate import Estimate
@@ -44,7 +44,7 @@ def conduct(
     from services.environments.diplomacy.measures.press.conduct import conduct_rates, saved_conduct
     from services.environments.diplomacy.saved_game import read_saved_game
 
-    files = list(_files(games))
+    files = list(saved_files(games))
     found = []
     with progress_bars() as add_bar:
         advance = add_bar("reading saved games", len(files))
@@ -58,18 +58,6 @@ def conduct(
         {"player": player, "other": other, "games": each.games, **_row(each)} for (player, other), each in rates.items()
     ]
     write_json(json_out, {"games": len(files), "conduct": rows})
-
-
-def _files(games: Sequence[Path]) -> Iterator[Path]:
-    from cluster.errors import RunError
-
-    for path in games:
-        if not path.exists():
-            raise RunError(f"{path}: there is no such file or folder; name saved games, as `entente play --out` writes")
-        found = sorted(path.glob("*.json")) if path.is_dir() else [path]
-        if not found:
-            raise RunError(f"{path} holds no *.json file; name a folder of saved games")
-        yield from found
 
 
 def _row(rates: ConductRates) -> dict[str, Any]:

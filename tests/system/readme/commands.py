@@ -250,6 +250,13 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     ),
     Run("entente conduct games/press", prints="breaker"),
     Run(
+        "entente listen learn games/press --out models/listener",
+        "--questions 3 --epochs 1",
+        "nats a token",
+        "models/listener/listener.json",
+    ),
+    Run("entente listen ask models/listener games/press", "--questions 2", "surprise"),
+    Run(
         "entente train kuhn",
         f"{_OTHER_WORLD} --set rollout.num_generations=4 --set evaluation.games_per_role=2",
         "done: runs/kuhn/summary.json",
