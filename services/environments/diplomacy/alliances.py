@@ -1,9 +1,10 @@
-"""Alliances inferred from orders, because the engine has none and there is no press yet.
+"""Alliances inferred from orders and kept promises, because the engine has none.
 
 In a movement phase an order of power a *helps* power b when it supports or convoys a unit of b, and *works against* b
 when it moves, or helps a unit of another power to move, to a province where b has a unit or a supply centre (b's own
 unit excepted: helping it home is no attack). Both are determined from the position before the phase, whether or not
-the order succeeds. A phase counts ``act(a, b) = sign(helps - attacks)``, so that large powers have no more weight, and
+the order succeeds. A phase counts ``act(a, b) = sign(helps - attacks)``, so that large powers have no more weight; in
+games with press a promise of peace or alliance that a kept though it could have been broken counts as one help. And
 
     standing(a, b) = sum over movement phases of DECAY ** age * act(a, b),    age 0 for the latest
 
@@ -14,9 +15,10 @@ with them, a quarter of the seats of ten recorded games without press had an all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from services.environments.diplomacy.position import POWERS, Position, segment
+from services.environments.diplomacy.press.promises import Verdict
 
 DECAY = 0.8
 THRESHOLD = 1.0
@@ -55,14 +57,29 @@ def acts(position: Position, orders: Mapping[str, Sequence[str]]) -> dict[Pair, 
     return out
 
 
-def updated_standings(standings: Standings, position: Position, orders: Mapping[str, Sequence[str]]) -> Standings:
-    """Return the standings after the orders of ``position``; only movement phases change them."""
+def updated_standings(
+    standings: Standings,
+    position: Position,
+    orders: Mapping[str, Sequence[str]],
+    verdicts: Iterable[Verdict] = (),
+) -> Standings:
+    """Return the standings after the orders of ``position``; only movement phases change them.
+
+    ``verdicts`` are those on promises that held in it.
+    """
     if position.kind != "M":
         return standings
     out = {pair: DECAY * value for pair, value in standings.items()}
-    for pair, net in acts(position, orders).items():
+    done = acts(position, orders)
+    for pair in {(each.promise.giver, each.promise.partner) for each in verdicts if _is_peace_kept(each)}:
+        done[pair] = done.get(pair, 0) + 1
+    for pair, net in done.items():
         out[pair] = out.get(pair, 0.0) + (net > 0) - (net < 0)
     return out
+
+
+def _is_peace_kept(verdict: Verdict) -> bool:
+    return verdict.kept and verdict.tested and verdict.promise.kind in ("PEACE", "ALLY")
 
 
 def allies(standings: Standings, power: str) -> tuple[str, ...]:
@@ -94,10 +111,12 @@ class AllianceLog:
             self._facts[power] = "+".join(allies(self._at_segment, power)) or NO_ALLY
         return self._facts[power]
 
-    def observe(self, position: Position, orders: Mapping[str, Sequence[str]]) -> None:
-        """Record the legal orders of every power in ``position``; call it once per phase, in order."""
+    def observe(
+        self, position: Position, orders: Mapping[str, Sequence[str]], verdicts: Iterable[Verdict] = ()
+    ) -> None:
+        """Record the legal orders of every power in ``position``, and what came of promises; once a phase, in order."""
         self._enter(position)
-        self._standings = updated_standings(self._standings, position, orders)
+        self._standings = updated_standings(self._standings, position, orders, verdicts)
 
     def _enter(self, position: Position) -> None:
         now = segment(position.phase)

@@ -21,6 +21,7 @@ from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, DrawVote, PastPhase, Position, segment
 from services.environments.diplomacy.press.letters import sent_at
+from services.environments.diplomacy.press.promises import Verdict
 from services.environments.diplomacy.press.table import PressRules, PressTable
 from services.environments.diplomacy.rules.draw_votes import split_votes
 from services.environments.diplomacy.rules.engine_position import read_position
@@ -65,7 +66,9 @@ class DiplomacyGame(Game):
         self._past: tuple[PastPhase, ...] | None = None  # given with a state; later ones are the engine's
         self._orders: dict[str, tuple[str, ...]] = {}
         self._alliances = AllianceLog()
-        self._unobserved: list[tuple[Position, Mapping[str, tuple[str, ...]]]] = []  # phases for it; only facts need it
+        # Phases for it, with orders and verdicts; only facts need it.
+        self._unobserved: list[tuple[Position, Mapping[str, tuple[str, ...]], tuple[Verdict, ...]]] = []
+        self._verdicts: tuple[Verdict, ...] = ()  # on the promises of the phase that was processed last
         self._for_draw: set[str] = set()  # powers that vote for one in this phase
         self._wanted: tuple[str, ...] = ()  # those that did in the latest movement phase
         self._malformed: dict[str, int] = {}  # power -> defects of its text in this step
@@ -122,8 +125,8 @@ class DiplomacyGame(Game):
 
     def facts(self, power: str) -> dict[str, KeyValue]:
         """The facts of a decision of ``power`` now."""
-        for position, orders in self._unobserved:
-            self._alliances.observe(position, orders)
+        for phase in self._unobserved:
+            self._alliances.observe(*phase)
         self._unobserved.clear()
         position = self.position
         act: dict[str, KeyValue] = {} if self.press is None else {"act": "letters" if self._talks else "orders"}
@@ -149,9 +152,9 @@ class DiplomacyGame(Game):
             return Step(malformed, self._deliver(actions))
         defects = sum(len(self.set_orders(power, orders)) for power, orders in actions.items())
         self._defective += defects
-        self._unobserved.append((self.position, self._orders))
         position, given, before = self.position, self._orders, self.centers()
         self.process()
+        self._unobserved.append((position, given, self._verdicts))
         after = self.centers()
         parts = {power: phase_parts(before[power], after[power]) | malformed.get(power, {}) for power in POWERS}
         if self.press is not None and not self.agreed:
@@ -234,7 +237,7 @@ class DiplomacyGame(Game):
             self._for_draw.clear()
             self.agreed = self._wanted == self.position.to_move
         if self.press is not None and not self.agreed:
-            self.press.settle(self.position, self._orders, self._wanted)
+            self._verdicts = self.press.settle(self.position, self._orders, self._wanted)
         if self.agreed:
             self._engine.draw([power for power, count in self.centers().items() if count])
         else:

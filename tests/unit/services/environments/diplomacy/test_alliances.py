@@ -19,6 +19,7 @@ from services.environments.diplomacy.alliances import (
 )
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.press.promises import Promise, Verdict
 from tests.paths import RECORDED_GAMES
 
 GAMES = sorted(RECORDED_GAMES.glob("*.json"))
@@ -72,6 +73,21 @@ def test_phase_counts_once_for_any_number_of_orders():
     assert updated_standings({}, position(), two) == {("FRANCE", "GERMANY"): 1.0, ("FRANCE", "ENGLAND"): 1.0}
     both = {"FRANCE": ("A BUR S A RUH", "A PAR - MUN")}
     assert updated_standings({}, position(), both) == {("FRANCE", "GERMANY"): 0.0}
+
+
+def test_a_kept_promise_of_peace_counts_as_one_help_and_a_broken_one_as_the_attack():
+    def verdict(kind="PEACE", *, kept=True, tested=True):
+        return Verdict(Promise("FRANCE", "GERMANY", kind, "", "S1901M"), "S1901M", kept, tested)
+
+    pair = ("FRANCE", "GERMANY")
+    assert updated_standings({}, position(), {}, [verdict()]) == {pair: 1.0}
+    assert updated_standings({}, position(), {}, [verdict(), verdict("ALLY")]) == {pair: 1.0}
+    for nothing in (verdict(tested=False), verdict("DMZ"), verdict("ORDER")):
+        assert updated_standings({}, position(), {}, [nothing]) == {}
+    attack = next(order for order in ("A BUR - MUN", "A PAR - BUR") if acts(position(), {"FRANCE": (order,)}))
+    assert updated_standings({}, position(), {"FRANCE": (attack,)}, [verdict(kept=False)]) == updated_standings(
+        {}, position(), {"FRANCE": (attack,)}
+    )
 
 
 def test_standings_are_the_decayed_sum_of_the_acts():
