@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from grpo_core.types import RoleMeasures
 from services.reports.run_report.charts.chart import Chart, has_data
 from services.reports.run_report.charts.machinery import learning, levels, rewards, speed
+from services.reports.run_report.charts.press import press_charts
 from services.reports.run_report.charts.roles import comparisons, curves
 from services.reports.run_report.data import RunData
 from services.reports.run_report.groups.advantages import advantage_charts
@@ -23,6 +24,7 @@ def all_charts(run: RunData, buckets: Sequence[Bucket] | None = None) -> list[Ch
         *curves(run),
         *recent_charts(run),
         *comparisons(run),
+        *press_charts(run),
         *opponent_charts(run),
         *levels(run),
         *group_charts(run, groups),

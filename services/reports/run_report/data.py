@@ -21,7 +21,8 @@ from grpo_core.types import Measure, RoleMeasures
 from services.reports.page import ReportError
 from services.reports.run_report.schema import LARGEST_UPDATE, Audit, Configuration, Line, Lineup, summary_of
 
-BESIDE = ("control", "muted")  # labels: the policy that only imitated on; the trained one with its letters withheld
+MUTED = "muted"  # label of the trained policy with its letters withheld
+BESIDE = ("control", MUTED)  # labels that are not of the policy as it trained; control: what only imitated on
 Points = tuple[list[float], list[float]]  # x (updates) and y
 
 

@@ -78,7 +78,7 @@ def _body(
         "configuration": ("Configuration", configuration(run, defaults)),
         "provenance": ("Provenance", provenance(run)),
     }
-    before = ("curves", "recent", "comparison", "evaluations", "notable", "opponents")
+    before = ("curves", "recent", "comparison", "evaluations", "notable", "press", "opponents")
     parts = {**drawn, **{name: part for name, part in written.items() if part[1]}}
     order = [name for name in before if name in parts]
     order += [name for name in parts if name not in order]

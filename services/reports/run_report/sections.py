@@ -47,6 +47,7 @@ SECTIONS = (
     Section("curves", "Learning curves", wide=False),
     Section("recent", "The last 100 episodes, by {role}"),
     Section("comparison", "Before and after, by {role}"),
+    Section("press", "Press"),
     Section("opponents", "Opponents and ratings"),
     Section("groups", "Groups", controls=("role", "value")),
     Section("advantages", "Returns and advantages", controls=("role", "frame")),
@@ -163,6 +164,8 @@ def _note(section: str, run: RunData, buckets: Sequence[Bucket], charts: bool) -
         "recent": recent_note(run),
         "comparison": f"{html.escape(run_text.sentence(main.text))} {seat} each {role}, with 95% intervals; every "
         f"{role} plays equally often. {run_text.even_note(measured)}".rstrip(),
+        "press": "What the policy and the powers it met said and did to one another, in its last 100 training episodes "
+        f"as each {role}; all together, smoothed over a tenth of the run.",
         "opponents": "Ratings come from who finished above whom in training; anchors of known strength fix the scale.",
         "groups": "Samples with the same key are compared with one another. A group that is too small falls back to "
         f"the next, coarser level.{_bucketed(buckets)}",

@@ -11,7 +11,7 @@ from grpo_core.statistics.estimate import Estimate, difference
 from grpo_core.types import Measure, RoleMeasures
 from services.reports.run_report.charts.roles import anchors, until
 from services.reports.run_report.configuration import value_text
-from services.reports.run_report.data import RunData, interval
+from services.reports.run_report.data import MUTED, RunData, interval
 from services.reports.run_report.table import table
 
 _DASH = "–"
@@ -186,7 +186,7 @@ def evaluations(run: RunData) -> str:
     head = ("checkpoint", measured.versus, "games", *headings)
     rows = [
         [
-            str(row.get("checkpoint", "")),
+            f"{row.get('checkpoint', '')}{', muted' if row.get('label') == MUTED else ''}",
             str(row["against"]),
             _count(row.get("games")),
             _shown(row, main),
