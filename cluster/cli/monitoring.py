@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,7 @@ from services.metrics.prometheus_config import PORT, ScrapeConfig
 
 if TYPE_CHECKING:
     from grpo_core.types import RoleMeasures
+    from services.metrics.dashboards.panels import Dashboard
 
 PROMETHEUS_URL = "http://prometheus:9090"  # of docker/compose.yaml
 INTERVAL_S = 15
@@ -123,7 +124,8 @@ def monitoring_files(
     colors = {
         each.role_name: {role: DARK_COLORS[role] for role in each.roles if role in DARK_COLORS} for each in measured
     }
-    boards = {f"grafana/dashboards/{made.uid}.json": dashboard_json(made, colors) for made in dashboards(measured)}
+    made = [*dashboards(measured), *_press_boards(worlds or (DEFAULT_WORLD,))]
+    boards = {f"grafana/dashboards/{each.uid}.json": dashboard_json(each, colors) for each in made}
     return {
         "prometheus/prometheus.yml": prometheus_yaml(config, _command(config, prometheus_url, out, worlds)),
         "prometheus/rules/entente.yml": rules_yaml(),
@@ -133,6 +135,17 @@ def monitoring_files(
         "kubernetes/podmonitor.yaml": pod_monitor_yaml(),
         "kubernetes/prometheusrule.yaml": prometheus_rule_yaml(),
     }
+
+
+def _press_boards(worlds: Sequence[str]) -> Iterator[Dashboard]:
+    """The board of press for worlds that have it."""
+    from services.environments.registry import load_world
+    from services.metrics.dashboards.press import press_board
+
+    for name in worlds:
+        world = load_world(name)
+        if world.has_press:
+            yield press_board(world(world.game_settings.model_validate({"press_rounds": 1})).measured, _measured(name))
 
 
 def _measured(name: str) -> RoleMeasures:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import re
 
+from services.environments.diplomacy.measures.definitions import PRESS_MEASURES
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy
 from services.metrics.catalogue import role_metrics
 from services.metrics.dashboards.all_dashboards import dashboards
 from services.metrics.dashboards.countries import board
 from services.metrics.dashboards.grafana import dashboard_json
+from services.metrics.dashboards.press import press_board
 from tests.measured import CHAIRS, DIPLOMACY, TOPICS
 
 
@@ -63,3 +67,21 @@ def test_the_board_of_tasks_for_one_player_names_no_opponents() -> None:
     assert evaluations.title == "Evaluations"
     assert evaluations.panels[0].title == "Solved on $against"
     assert evaluations.panels[1].text == "Share of problems solved of each topic."
+
+
+def test_the_board_of_press_shows_what_games_without_it_do_not_measure() -> None:
+    measured = Diplomacy(GameSettings(press_rounds=1)).measured
+    made = press_board(measured, DIPLOMACY)
+    together, each = made.rows
+    assert [panel.title for panel in together.panels] == [
+        "Honesty", "Cross-supports", "Effective cross-supports", "Attacks"
+    ]  # fmt: skip
+    assert [panel.title for panel in each.panels] == [measure.title for measure in PRESS_MEASURES]
+    known = {metric.name for metric in role_metrics(measured)}
+    for row in made.rows:
+        for panel in row.panels:
+            for query in panel.queries:
+                names = set(re.findall(r"\bentente_[a-z_]+", query.expr))
+                assert names
+                assert names <= known
+    assert "entente_country_honesty" in dashboard_json(made, {})
