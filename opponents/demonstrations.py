@@ -35,7 +35,7 @@ def _demonstration(
 ) -> Turn:
     written = tokens.language.written(actions, view, seat)
     if slots is None:
-        generation = free_generation(tokens.text_ids("\n".join(written)))
+        generation = free_generation(tokens.text_ids("\n".join(written)), tokens.thought)
         return make_turn(tokens.prompt(view, seat), generation, "")
     constraint = tokens.constraint(slots)
     ids = [

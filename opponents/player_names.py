@@ -2,7 +2,7 @@
 
 ``lookahead:runs/demo`` is the policy of a run with simulated games at each decision, ``policy:champion`` the policy of
 the champion without them. The champion itself looks ahead; any other saved policy plays by itself. ``muted:`` before
-any of these is the same player with its letters withheld, for games with press.
+any of these policies is the same player with its letters withheld, for games with press.
 """
 
 from __future__ import annotations

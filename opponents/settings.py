@@ -43,7 +43,10 @@ class ChatPlayerSettings(EndpointSettings):
     @property
     def identity(self) -> str:
         """The settings that decide its play. The same model at another address is the same player."""
-        decisive = self.model_dump(include={"model", "temperature", "max_completion_length", "structured"})
+        names = {"model", "temperature", "max_completion_length", "structured"}
+        if self.longest_prompt != type(self).model_fields["longest_prompt"].default:
+            names.add("longest_prompt")
+        decisive = self.model_dump(include=names)
         return json.dumps(decisive, sort_keys=True)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,7 +34,7 @@ from grpo_core.types import Episode, PolicyVersion
 from opponents.champion.shipped import CHAMPION
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
-from opponents.player_names import player_name
+from opponents.player_names import MUTED_PREFIX, player_name
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from opponents.population.member import Member, package_version
@@ -255,6 +256,8 @@ class RolloutWorker:
         async with self._table_seats:
             weights = PolicyVersion(self._version, self._checksum)
             learner = describe_learner(config.run.name, weights, config.inference.decoding, temperature)
+            if spec.is_muted:
+                learner = replace(learner, player=f"{MUTED_PREFIX}{learner.player}")
             opponent, told = self._anchor(spec.against, candidate)
             return await play_evaluation_game(self._as_evaluated, spec, candidate, opponent, (learner, told))
 

@@ -190,12 +190,13 @@ def evaluate(
     temperature = check_temperature(temperature)
     from cluster.evaluation.evaluate import diplomacy_request, evaluation_rows
     from cluster.evaluation.evaluate import evaluate as measure
-    from cluster.evaluation.players.opening import chat_players
+    from cluster.evaluation.players.opening import agreeing_world, chat_players
     from cluster.evaluation.tables.places import this_process
     from cluster.runs.progress_bars import progress_bars
 
     request = diplomacy_request(games_per_country, ending, press=press, seed=seed, temperature=temperature)
-    candidates, place = [_named_or_open(player)], partial(this_process, remotes=chat_players(config))
+    remotes = chat_players(config, agreeing_world(draw_votes=False, press=press))
+    candidates, place = [_named_or_open(player)], partial(this_process, remotes=remotes)
     with ExitStack() as stack:
         add_bar = stack.enter_context(progress_bars()) if progress else None
         measured = measure(request, candidates, [_named_or_open(each) for each in opponents], place, add_bar)

@@ -39,8 +39,8 @@ def conduct(
     Promises are what letters agree on: peace, alliances, demilitarised provinces and orders; those count that some
     legal order would have broken. Supports and attacks are for each movement phase in which both had a unit; effective
     supports are those without which something else had happened. Games without a record of their players are counted
-    by power. Alliances are powers of which each two help one another or keep their peace, by the share of years at
-    whose end they stood. Intervals of 95 % hold between games.
+    by power. Alliances are the largest groups of powers of which each two help one another or keep their peace, by the
+    share of years at whose end they stood. Intervals of 95 % hold between games.
     """
     from cluster.cli.options import STDOUT
     from cluster.runs.progress_bars import progress_bars

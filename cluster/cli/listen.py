@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cluster.cli.options import JsonOrStdout, comma_separated, seed_option, write_json
+from cluster.cli.output import say
 from cluster.cli.saved_games import saved_files
+from cluster.errors import RunError
 
 if TYPE_CHECKING:
     from grpo_core.statistics.estimate import Estimate
@@ -55,6 +57,8 @@ def learn(
     from cluster.imitation.listener import learn_listener, read_games
     from cluster.runs.progress_bars import progress_bars
 
+    if out.exists():
+        raise RunError(f"{out} is there already; choose another folder, or remove it")
     asked = comma_separated(partners)
     with progress_bars() as add_bar:
         read = read_games(list(saved_files(games)), add_bar, asked, questions, seed)
@@ -87,9 +91,11 @@ def ask(
     from cluster.runs.progress_bars import progress_bars
     from opponents.listening.listener import hearing, listen
 
-    policy = open_listener(listener)
+    policy, learned = open_listener(listener)
     with progress_bars() as add_bar:
         read = read_games(list(saved_files(games)), add_bar, comma_separated(partners), questions, seed)
+        if known := sum(game.name in learned for game in read):
+            say(f"{known} of these {len(read)} games are among those that the listener has learned from")
         advance = add_bar("listening", len(read))
 
         async def heard_all() -> list[HeardGame]:

@@ -13,7 +13,7 @@ from grpo_core.errors import one_line
 from services.metrics.prometheus_config import PORT, ScrapeConfig
 
 if TYPE_CHECKING:
-    from grpo_core.types import RoleMeasures
+    from services.environments.environment import World
     from services.metrics.dashboards.panels import Dashboard
 
 PROMETHEUS_URL = "http://prometheus:9090"  # of docker/compose.yaml
@@ -120,7 +120,7 @@ def monitoring_files(
     from services.metrics.prometheus_config import pod_monitor_yaml, prometheus_rule_yaml, prometheus_yaml, rules_yaml
     from services.reports.colors import DARK_COLORS  # Grafana's own theme is dark
 
-    measured = [_measured(name) for name in worlds or (DEFAULT_WORLD,)]
+    measured = [_world(name).measured for name in worlds or (DEFAULT_WORLD,)]
     colors = {
         each.role_name: {role: DARK_COLORS[role] for role in each.roles if role in DARK_COLORS} for each in measured
     }
@@ -139,22 +139,21 @@ def monitoring_files(
 
 def _press_boards(worlds: Sequence[str]) -> Iterator[Dashboard]:
     """The board of press for worlds that have it."""
-    from services.environments.registry import load_world
     from services.metrics.dashboards.press import press_board
 
-    for name in worlds:
-        world = load_world(name)
-        if world.has_press:
-            yield press_board(world(world.game_settings.model_validate({"press_rounds": 1})).measured, _measured(name))
+    for world in map(_world, worlds):
+        pressed = world.with_press()
+        if pressed is not None:
+            yield press_board(pressed.measured, world.measured)
 
 
-def _measured(name: str) -> RoleMeasures:
-    """What the runs of a world measure, with the default settings of its games. Raises WorldError if it has none."""
+def _world(name: str) -> World:
+    """A world with the default settings of its games. Raises WorldError if it has none."""
     from services.environments.registry import WorldError, load_world
 
     world = load_world(name)
     try:
-        return world(world.game_settings()).measured
+        return world(world.game_settings())
     except ValueError as error:
         reason = one_line(error, 200)
         raise WorldError(f"the world {one_line(name, 120)} cannot be made without settings: {reason}") from error

@@ -91,8 +91,10 @@ class Config(Settings):
 
     @property
     def writes_free_text(self) -> bool:
-        """Whether answers are sampled from the whole vocabulary."""
-        return self.inference.decoding == "free" or not self.world.language.has_masks
+        """Whether answers, or some of them, are sampled from the whole vocabulary."""
+        language = self.world.language
+        is_free = not language.has_masks or (self.policy.prompt == "chat" and language.chat_is_free)
+        return is_free or self.inference.decoding == "free"
 
     @property
     def policies_per_version(self) -> int:

@@ -163,7 +163,8 @@ def _measured(facts: CardFacts) -> str:
     head = ["policy", "against six", "games", "to", "centres", "leads", "solos", "survives", "squares"]
     lines = [_line(head), _line(["---"] * len(head)), *(_line(_cells(row)) for row in rows)]
     text = _MEASURED.format(table="\n".join(lines))
-    own = [row for row in rows if row["checkpoint"] == f"checkpoints/{facts.version}"]
+    here = f"checkpoints/{facts.version}"
+    own = [row for row in rows if row["checkpoint"] == here and row["label"] != "muted"]  # with its letters
     if not own:
         text += f"\n**None of these rows is of this version, {facts.version}.**\n"
     elif facts.country:

@@ -13,9 +13,10 @@ import torch
 
 from cluster.actors.initial_policy import make_policy
 from cluster.errors import RunError
+from cluster.runs.new_folder import new_folder
 from cluster.runs.provenance import provenance
 from grpo_core.batching.microbatches import TrainingTurn, training_turn
-from grpo_core.checkpoints.atomic_write import write_atomically, writing
+from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.errors import one_line
 from grpo_core.files import read_json
 from grpo_core.models.pretrained import load_model, save_model
@@ -40,6 +41,7 @@ class LearnedListener:
 
     format: int
     games: int
+    learned_from: tuple[str, ...]  # names of their files
     partners: tuple[str, ...]  # the players it was asked about; empty: all
     turns: int
     epochs: int
@@ -72,9 +74,10 @@ def learn_listener(
     learning_rate: float = 2e-3,
     seed: int = 0,
 ) -> LearnedListener:
-    """Learn from games, write the listener to ``out`` and return how it was made.
+    """Learn from games, write the listener to the new folder ``out`` and return how it was made.
 
-    Raises RunError if the games have too few promises, DivergenceError if learning diverges.
+    Raises RunError if the folder is there already or the games have too few promises, DivergenceError if learning
+    diverges.
     """
     language = ListenerLanguage()
     model, tokenizer = make_policy(PolicySettings(), seed, language)
@@ -99,17 +102,20 @@ def learn_listener(
             cloner.step([learned[index] for index in share])
             advance(1)
     made = LearnedListener(
-        FORMAT, len(games), tuple(partners), len(learned), epochs, learning_rate, seed, before,
-        cloner.held_out(measured), provenance(),
+        FORMAT, len(games), tuple(game.name for game in games), tuple(partners), len(learned), epochs, learning_rate,
+        seed, before, cloner.held_out(measured), provenance(),
     )  # fmt: skip
-    with writing(out):
-        save_model(model, tokenizer, out)
-    write_atomically(out / DOCUMENT, msgspec.json.format(msgspec.json.encode(asdict(made))) + b"\n")
+    with new_folder(out) as draft:
+        save_model(model, tokenizer, draft)
+        write_atomically(draft / DOCUMENT, msgspec.json.format(msgspec.json.encode(asdict(made))) + b"\n")
     return made
 
 
-def open_listener(folder: Path) -> LLMPolicy:
-    """Open a listener. Raises RunError if the folder is none, CheckpointError if its files are damaged."""
+def open_listener(folder: Path) -> tuple[LLMPolicy, frozenset[str]]:
+    """Open a listener; returns it with the names of the games that it has learned from.
+
+    Raises RunError if the folder is none, CheckpointError if its files are damaged.
+    """
     try:
         document = read_json(folder / DOCUMENT)
     except (OSError, ValueError) as error:
@@ -120,7 +126,7 @@ def open_listener(folder: Path) -> LLMPolicy:
         raise RunError(f"{folder} is a listener of another version; learn it again")
     model, tokenizer = load_model(folder)
     tokens = TokenizedLanguage(ListenerLanguage(), tokenizer)
-    return LLMPolicy(TorchEngine(model), tokens)
+    return LLMPolicy(TorchEngine(model), tokens), frozenset(map(str, document.get("learned_from", ())))
 
 
 def _ready(tokens: TokenizedLanguage, game: AskedGame, seed: int) -> list[TrainingTurn]:

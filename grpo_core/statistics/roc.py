@@ -18,13 +18,15 @@ def area_under_curve(
 ) -> Estimate | None:
     """Return the probability that a positive scores above a negative (ties count half), with an interval.
 
-    ``positive[g]`` and ``negative[g]`` are the scores of cluster g's positives and negatives; either may be empty. The
+    ``positive[g]`` and ``negative[g]`` are the scores of cluster g's positives and negatives; either may be empty, and
+    clusters without any are left out. The
     variance is that of Obuchowski (Biometrics 53, 1997), which follows DeLong (Biometrics 44, 1988) and needs only the
     clusters to be independent; the degrees of freedom are the clusters less one. None without a positive or without a
     negative; no interval from one cluster.
     """
-    clusters = len(positive)
-    assert clusters == len(negative), "one list of positives and one of negatives a cluster"
+    both = [(ups, downs) for ups, downs in zip(positive, negative, strict=True) if ups or downs]
+    positive, negative = [ups for ups, _ in both], [downs for _, downs in both]
+    clusters = len(both)
     ups = np.array([score for own in positive for score in own], float)
     downs = np.array([score for own in negative for score in own], float)
     if not len(ups) or not len(downs):

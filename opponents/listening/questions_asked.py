@@ -13,6 +13,7 @@ from opponents.demonstrations import demonstration_turn
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy.game_origin import seated_players
 from services.environments.diplomacy.measures.press.questions import Question, questions
+from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.text.listener_language import BROKE, KEPT, Heard
 
 
@@ -33,7 +34,7 @@ def asked_game(
 
     With ``partners`` only these players are asked about. Raises SavedGameError for a damaged game.
     """
-    seated = dict(seated_players(document))
+    seated = dict(seated_players(document)) or {power: power for power in POWERS}
     found = [each for each in questions(document, name) if not partners or seated.get(each.partner) in partners]
     judged = [each for each in found if each.kept is not None]
     expected = [each for each in found if each.orders]

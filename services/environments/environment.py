@@ -67,7 +67,7 @@ class World(ABC):
     turn_facts: tuple[str, ...] = ()
     has_opponents: ClassVar[bool] = True  # whether all other roles sit at the same table
     looks_ahead: ClassVar[bool] = False  # whether ``looking_ahead`` makes players
-    has_press: ClassVar[bool] = False  # whether ``muted`` makes players
+    has_press: bool = False  # of a class: whether its games can have letters; of a world: whether they do
     saves_positions: ClassVar[bool] = False  # whether saved games have positions and actions, for tables of decisions
     bots: ClassVar[Mapping[str, Callable[[], Bot]]] = {}  # by name
     example_role: ClassVar[str] = ""  # whose first prompt an exported policy shows; "": that of the first role
@@ -135,6 +135,10 @@ class World(ABC):
     def looking_ahead(self, policy: PromptedPolicy) -> PromptedPolicy:
         """A player that compares what ``policy`` writes by simulated games; for worlds with ``looks_ahead``."""
         raise NotImplementedError(f"{self.name} has no simulated games for {policy}")
+
+    def with_press(self) -> World | None:
+        """The same world with letters, for boards that show them; None where it cannot have any."""
+        return None
 
     def muted(self, policy: Policy) -> Policy:
         """The same player with its letters withheld; for worlds with ``has_press``."""

@@ -29,6 +29,7 @@ class Language(ABC):
     longest_notes: ClassVar[int] = 0  # words of all ``notes`` of an answer; 0: the world has none
     rules: ClassVar[str] = ""  # what a chat model is told first
     has_masks: ClassVar[bool] = True  # whether ``slots`` ever says what may be written
+    chat_is_free: ClassVar[bool] = False  # whether ``is_free`` is ever true where ``has_masks`` says that masks exist
     stop: ClassVar[str | None] = None  # ends a free text, and stays in it; None: only the end of a text does
     answer_title: ClassVar[str] = "Answer"  # written between a thought and the answer by models without thought tokens
     example: ClassVar[str]  # a part of an answer, which every tokenizer must be able to write

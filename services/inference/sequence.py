@@ -254,20 +254,16 @@ def teacher_forced_generation(
     if sequence.completion != list(completion_ids):
         raise ConstraintError(f"the sheet leaves its mask: {list(completion_ids)} instead of {sequence.completion}")
     generation = sequence.generation(policy_version=0)
-    before = () if thought is None or not sequence.sampled else thought.empty
-    return replace(
-        generation,
-        completion_ids=np.concatenate([np.array(before, np.int32), generation.completion_ids]),
-        logprobs=np.concatenate([np.zeros(len(before), np.float32), generation.logprobs]),
-        sampled_mask=np.concatenate([np.zeros(len(before), np.bool_), generation.sampled_mask]),
-        answer_start=len(before),
-    )
+    return _after_no_thought(generation, thought) if sequence.sampled else generation
 
 
-def free_generation(completion_ids: Sequence[int]) -> Generation:
-    """Return what an engine would return had it sampled this whole free text; log-probabilities and version are 0."""
+def free_generation(completion_ids: Sequence[int], thought: ThoughtFormat | None = None) -> Generation:
+    """Return what an engine would return had it sampled this whole free text; log-probabilities and version are 0.
+
+    It comes after an empty thought, if thoughts are wanted.
+    """
     length = len(completion_ids)
-    return Generation(
+    generation = Generation(
         completion_ids=np.array(completion_ids, np.int32),
         logprobs=np.zeros(length, np.float32),
         sampled_mask=np.ones(length, np.bool_),
@@ -275,4 +271,16 @@ def free_generation(completion_ids: Sequence[int]) -> Generation:
         admissible_offsets=np.empty(0, np.int32),
         policy_version=0,
         finished=True,
+    )
+    return _after_no_thought(generation, thought)
+
+
+def _after_no_thought(generation: Generation, thought: ThoughtFormat | None) -> Generation:
+    before = () if thought is None else thought.empty
+    return replace(
+        generation,
+        completion_ids=np.concatenate([np.array(before, np.int32), generation.completion_ids]),
+        logprobs=np.concatenate([np.zeros(len(before), np.float32), generation.logprobs]),
+        sampled_mask=np.concatenate([np.zeros(len(before), np.bool_), generation.sampled_mask]),
+        answer_start=len(before),
     )

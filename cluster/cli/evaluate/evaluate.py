@@ -56,7 +56,7 @@ def evaluate(
         typer.Option(
             "--press",
             help="Two rounds of letters come before each movement phase; the JSON also has promises, honesty, supports "
-            "of others and attacks. muted:PLAYER writes none.",
+            "of others and attacks. muted:runs/press writes none.",
         ),
     ] = False,
     stop_within: Annotated[
@@ -91,12 +91,13 @@ def evaluate(
     JSON has more measures than the table (ranks, ties, draws, orders), and says what each one is and whose published
     figures it can be put beside.
     """
-    from cluster.evaluation.players.opening import chat_players, check_player, sharing_names
+    from cluster.evaluation.players.opening import agreeing_world, chat_players, check_player, sharing_names
 
     names, anchors, ending = list(dict.fromkeys(players)), comma_separated(against), check_ending("--until", until)
     if not anchors:
         raise RunError("--against names no player; give bots, e.g. --against random,dumbbot")
-    stopping, remotes = parse_stopping(stop_within, stop_when_clear, len(names)), chat_players(config)
+    stopping = parse_stopping(stop_within, stop_when_clear, len(names))
+    remotes = chat_players(config, agreeing_world(draw_votes=False, press=press))
     met = [name for anchor in anchors for name in sharing_names(anchor)]
     for name in (*names, *met):
         check_player(name, remotes)

@@ -1,7 +1,7 @@
 """Opens a player by the name that a user gives: a bot, the champion, a checkpoint, a run or a remote player.
 
 ``lookahead:`` before a saved policy adds simulated games to every decision; ``policy:champion`` has none. ``muted:``
-before any of these withholds its letters.
+before any of these policies withholds its letters.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
             )
         raise RunError(
             f"{one_line(repr(name), 120)} is neither a bot ({', '.join(bot_names)}) nor {CHAMPION} nor the folder of a "
-            "checkpoint or run, nor remote:NAME, nor RUN:MEMBER of a run's population, any after lookahead: or muted:"
+            "checkpoint or run, nor remote:NAME, nor RUN:MEMBER of a run's population, a policy after "
+            "lookahead: or muted:"
         )
     sampling_of(path)
     check_files(latest_checkpoint(path) or path)
@@ -123,8 +124,8 @@ def open_policy(
     """Open a bot, ``champion``, a checkpoint or run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
 
     It plays ``world``; None: the default one. ``lookahead:`` before a saved policy compares what it writes by simulated
-    games; the champion does so anyway, and ``policy:champion`` does not. ``muted:`` before any of these withholds its
-    letters.
+    games; the champion does so anyway, and ``policy:champion`` does not. ``muted:`` before a saved policy withholds
+    its letters.
 
     A player that is open already stays as it is.
 
@@ -143,6 +144,8 @@ def open_policy(
     if name in world.bots:
         return world.make_bot(name)
     saved, looks_ahead, is_muted = player_name(name)
+    if is_muted and not world.has_press:
+        raise RunError(f"{one_line(name, 120)}: these games have no letters to withhold; play them with --press")
     if looks_ahead and temperature is None:
         temperature = PROPOSAL_TEMPERATURE
     player = _open_saved(saved, remotes, world, temperature, evaluation)

@@ -139,8 +139,8 @@ class DiplomacyGame(Game):
         }
 
     def note_defects(self, power: str, defects: Sequence[Defect]) -> None:
-        """Count what was wrong in a power's text, for the reward part ``format``; repairs cost nothing."""
-        wrong = sum(each.reason != "repaired" for each in defects)
+        """Count what was wrong in a power's text, for the reward part ``format``; repairs and gaps cost nothing."""
+        wrong = sum(each.reason not in ("repaired", "missing") for each in defects)
         if wrong:
             self._malformed[power] = self._malformed.get(power, 0) + wrong
 

@@ -41,8 +41,8 @@ class GameSettings(Settings):
         default_factory=lambda: {"center_change": 1.0},
         examples=[{"center_change": 0.5, "dipnet": 0.5}],
         description="Weights of the reward parts: center_change (each centre gained or lost), centers, sum_of_squares, "
-        "draw_size, proportional, survival, win, dipnet, format (-1 for each line of a text that means nothing); with "
-        "press honesty (-1 for each promise broken that could be kept), cooperation (supports of others' units that "
+        "draw_size, proportional, survival, win, dipnet, format (-1 for each line of a text that is no legal order, "
+        "letter or note); with press honesty (-1 for each broken promise), cooperation (supports of others' units that "
         "count), joint_outcome (mean centres gained by the powers with which it has a peace or an alliance)",
     )
     scenarios: Texts = Field(

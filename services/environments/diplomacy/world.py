@@ -14,7 +14,7 @@ from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.measures.definitions import EVALUATED, PRESS_MEASURES, definition
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
 from services.environments.diplomacy.scoring.rewards import PRESS_PARTS, check_weights
-from services.environments.diplomacy.settings import DiplomacyEvaluation, DiplomacyImitation, GameSettings
+from services.environments.diplomacy.settings import PRESS_ROUNDS, DiplomacyEvaluation, DiplomacyImitation, GameSettings
 from services.environments.diplomacy.text.language import DiplomacyLanguage
 from services.environments.diplomacy.text.press_language import PressLanguage
 from services.environments.environment import Demonstration, RatingScale, World, check_bot
@@ -94,6 +94,7 @@ class Diplomacy(World):
         for bot in settings.playout_opponents if settings.saved_playouts else ():
             check_bot("game.playout_opponents", bot, self.bots)
         super().__init__(settings)
+        self.has_press = bool(settings.press_rounds)
         if settings.draw_votes or settings.press_rounds:
             language = PressLanguage if settings.press_rounds else DiplomacyLanguage
             self.language = language(draw_votes=settings.draw_votes)
@@ -229,6 +230,10 @@ class Diplomacy(World):
         prepare()
 
         return LookaheadPolicy(policy, self.language)
+
+    def with_press(self) -> Diplomacy:
+        """The same games with rounds of letters."""
+        return type(self)(self.settings.model_copy(update={"press_rounds": PRESS_ROUNDS}))
 
     def muted(self, policy: Policy) -> Policy:
         """The same player, which reads letters and writes none."""

@@ -37,7 +37,7 @@ def press_board(measured: RoleMeasures, without: RoleMeasures) -> Dashboard:
         for name, measure in of_press.items()
     ]
     return Dashboard(
-        "entente-press",
+        "entente-press" if measured.role_name == "country" else f"entente-press-{measured.plural}",
         "Entente: press",
         "Letters, promises kept and broken, help and attacks, in the last 100 training episodes of each role.",
         (row(f"All {measured.plural} together", *means), row(f"By {measured.role_name}", *each)),

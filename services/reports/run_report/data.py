@@ -21,8 +21,8 @@ from grpo_core.types import Measure, RoleMeasures
 from services.reports.page import ReportError
 from services.reports.run_report.schema import LARGEST_UPDATE, Audit, Configuration, Line, Lineup, summary_of
 
+CONTROL = "control"  # label of the policy that went on imitating while the run trained
 MUTED = "muted"  # label of the trained policy with its letters withheld
-BESIDE = ("control", MUTED)  # labels that are not of the policy as it trained; control: what only imitated on
 Points = tuple[list[float], list[float]]  # x (updates) and y
 
 
@@ -79,7 +79,7 @@ class RunData:
     @property
     def course(self) -> Sequence[Mapping[str, Any]]:
         """The evaluations of the run's own policy, without the control that only imitated and without muted ones."""
-        return [row for row in self.evaluations if row.get("label") not in BESIDE]
+        return [row for row in self.evaluations if row.get("label") not in (CONTROL, MUTED)]
 
     @property
     def evaluations(self) -> Sequence[Mapping[str, Any]]:

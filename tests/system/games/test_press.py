@@ -69,3 +69,21 @@ def test_chat_models_behind_an_endpoint_write_letters_and_orders(tmp_path: Path)
     assert "defects 0" in printed
     held = [text for text in asked if "ENGLAND has promised you: PEACE" in text]
     assert held
+
+
+def test_evaluations_with_press_ask_remote_players_for_letters(tmp_path: Path) -> None:
+    with endpoint_in_a_thread(letters_and_orders) as endpoint:
+        (tmp_path / "players.toml").write_text(
+            f'[opponents.remotes.chat]\nbase_url = "{endpoint.url}"\nmodel = "some-model"\n'
+        )
+        words = "evaluate honest --press --against remote:chat --until 1901 --games-per-country 1 --json out.json"
+        done = subprocess.run(
+            [*ENTENTE, *words.split(), "--config", "players.toml"],
+            capture_output=True, text=True, cwd=tmp_path, timeout=900,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        asked = [request["messages"][1]["content"] for request in endpoint.requests]
+    assert sum("Write your letters" in text for text in asked) >= 7 * 6 * 2
+    (row,) = json.loads((tmp_path / "out.json").read_text())["evaluations"]
+    assert row["press_rounds"] == 2
+    assert row["letters"] > 5

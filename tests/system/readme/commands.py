@@ -237,7 +237,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "whole prompt",
     ),
     Run(
-        "entente play --press --seat FRANCE=honest --default breaker --html press.html",
+        "entente play --press --seat FRANCE=honest --default breaker --out press.json --html press.html",
         "--until 1901",
         writes="press.html",
     ),
@@ -255,7 +255,12 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "nats a token",
         "models/listener/listener.json",
     ),
-    Run("entente listen ask models/listener games/press", "--questions 2", "surprise"),
+    Run(
+        "entente evaluate keeper --press --against stabber+honest --until 1906 --seed 1 --save-games games/others",
+        "--games-per-country 1 --until 1901",
+        "keeper against",
+    ),
+    Run("entente listen ask models/listener games/others", "--questions 2", "surprise"),
     Run(
         "entente train kuhn",
         f"{_OTHER_WORLD} --set rollout.num_generations=4 --set evaluation.games_per_role=2",

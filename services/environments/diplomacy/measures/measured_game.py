@@ -23,8 +23,10 @@ class MeasuredGame(DatedGame):
     def note_defects(self, power: str, defects: Sequence[Defect]) -> None:
         """Count what was wrong in a player's text, whose other orders ``step`` gets; letters are no orders."""
         super().note_defects(power, defects)
-        if not self.takes_time:
-            return
+        if self.takes_time:
+            self._count_defects(power, defects)
+
+    def _count_defects(self, power: str, defects: Sequence[Defect]) -> None:
         counts = self.counts[power]
         counts.written += sum(each.reason not in ("repaired", "missing") for each in defects)
         counts.written_legal -= sum(each.reason == "repaired" for each in defects)
@@ -35,8 +37,7 @@ class MeasuredGame(DatedGame):
         taken = len(self.orders[power])
         self.counts[power].written += taken
         self.counts[power].written_legal += taken
-        if defects:
-            self.note_defects(power, defects)
+        self._count_defects(power, defects)
         return defects
 
     def process(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.press.deeds import helps, is_against
 from services.environments.diplomacy.press.ledger import tested_promises
-from services.environments.diplomacy.press.letters import Letter
+from services.environments.diplomacy.press.letters import EVERYBODY, Letter
 from services.environments.diplomacy.press.promises import Verdict
 from services.environments.diplomacy.rules.decisive_supports import decisive_supports
 from services.environments.diplomacy.rules.movement import read_movement
@@ -35,6 +35,7 @@ class ConductLog:
 
     def __init__(self) -> None:
         self.pairs: dict[Pair, Conduct] = {}
+        self.public: dict[str, int] = dict.fromkeys(POWERS, 0)  # letters to all
         self.phases: dict[str, int] = dict.fromkeys(POWERS, 0)  # movement phases in which the power had units
 
     def add(
@@ -59,6 +60,8 @@ class ConductLog:
         for letter in letters:
             if (pair := (letter.sender, letter.recipient)) in self.pairs:
                 self.pairs[pair].letters += 1
+            elif letter.recipient == EVERYBODY:
+                self.public[letter.sender] += 1
         movement = read_movement(position.units, orders, results)
         for support in decisive_supports(movement):
             if (pair := (support.power, movement.orders[support.target].power)) in self.pairs:
@@ -78,7 +81,7 @@ class ConductLog:
             return float(sum(getattr(each, count) for each in conduct)) / phases
 
         return {
-            "letters": a_phase(given, "letters"),
+            "letters": a_phase(given, "letters") + self.public[power] / phases,
             "promises": float(sum(each.promises_kept + each.promises_broken for each in given)),
             "honesty": _honesty(given),
             "partners_honesty": _honesty(got),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import NamedTuple
 
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.press.letters import EVERYBODY, NOTES
@@ -14,7 +15,7 @@ from services.environments.playing import Answer, Defect
 
 _MARKS = "*_`"  # emphasis and code
 _HEADING = re.compile(
-    rf"^(?P<before>[\s>#\-\u2022{_MARKS}]*(?:(?:letter|message) )?(?:to )?)(?P<name>[a-z]+)"
+    rf"^(?P<before>[\s#\-\u2022{_MARKS}]*(?:(?:letter|message) )?(?:to )?)(?P<name>[a-z]+)"
     rf"(?P<after>[{_MARKS}]*):[{_MARKS}]*\s*(?P<rest>.*)$",
     re.IGNORECASE,
 )
@@ -24,22 +25,24 @@ _REASONING = "</think>"
 def parse_letters(text: str, position: PressPosition) -> Answer:
     """The letters in a text: each begins on a new line with its recipient's name and a colon, and goes on to the next.
 
-    Notes are such a letter to ``NOTES``. A line of the compact language needs no colon. What a model puts around a
-    name, such as emphasis, is left out and counted as repaired. Defects are also what stands before the first letter
-    ("no_recipient"), letters to a power that is not there or to oneself ("no_recipient"), and a second letter to the
-    same power ("second_letter"), of which the first is sent.
+    Notes are such a letter to ``NOTES``. A line of the compact language needs no colon. What a model puts around the
+    first name, such as emphasis, or small letters, it may put around the others as well; that is left out and counted
+    as repaired. Other lines that begin with a power's name, and quotations, are parts of letters. Defects are also what
+    stands before the first letter ("no_recipient"), letters to a power that is not there or to oneself
+    ("no_recipient"), and a second letter to the same power ("second_letter"), of which the first is sent.
     """
     _, closed, after = text.rpartition(_REASONING)
     others = {*partners(position, position.press.reader), *((EVERYBODY,) if position.press.public else ()), NOTES}
     letters: list[tuple[str, list[str]]] = []
     defects: list[Defect] = []
+    style: _Style | None = None  # of the first heading
     for line in (after if closed else text).split("\n"):
         heading = _heading(line)
-        if heading is not None:
-            recipient, rest, is_plain = heading
-            if not is_plain:
+        if heading is not None and (style is None or heading.style in (style, _PLAIN)):
+            style = style or heading.style
+            if heading.style != _PLAIN:
                 defects.append(Defect(line.strip(), "repaired"))
-            letters.append((recipient, [rest]))
+            letters.append((heading.recipient, [heading.rest]))
         elif letters:
             letters[-1][1].append(line.rstrip())
         elif line.strip() and line.strip() != SILENCE:
@@ -47,15 +50,33 @@ def parse_letters(text: str, position: PressPosition) -> Answer:
     return Answer(tuple(_sent(letters, others, defects)), tuple(defects))
 
 
-def _heading(line: str) -> tuple[str, str, bool] | None:
-    """The recipient, what follows on the line, and whether it is as asked for; None for a line of a letter."""
+class _Style(NamedTuple):
+    """What stands around a recipient's name, and whether it is in capital letters."""
+
+    before: str
+    after: str
+    is_upper: bool
+
+
+_PLAIN = _Style("", "", is_upper=True)
+
+
+class _Heading(NamedTuple):
+    recipient: str
+    rest: str
+    style: _Style
+
+
+def _heading(line: str) -> _Heading | None:
+    """The beginning of a letter; None for a line that goes on with one."""
     name, _, rest = line.strip().partition(" ")
     if name in (*POWERS, EVERYBODY) and (rest == SILENCE or read(rest) is not None):
-        return name, rest, True
+        return _Heading(name, rest, _PLAIN)
     found = _HEADING.match(line)
     if found is None or (recipient := found["name"].upper()) not in (*POWERS, EVERYBODY, NOTES):
         return None
-    return recipient, found["rest"].strip(), not (found["before"].strip() or found["after"])
+    style = _Style(found["before"].strip().lower(), found["after"], found["name"].isupper())
+    return _Heading(recipient, found["rest"].strip(), style)
 
 
 def _sent(letters: list[tuple[str, list[str]]], others: Collection[str], defects: list[Defect]) -> list[str]:

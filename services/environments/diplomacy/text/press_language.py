@@ -25,6 +25,7 @@ class PressLanguage(DiplomacyLanguage):
 
     cuts: ClassVar[tuple[str, ...]] = CUTS
     shortest_chat_prompt = 1100
+    chat_is_free = True
 
     def __init__(self, *, draw_votes: bool = False, without_press: DiplomacyLanguage | None = None) -> None:
         """``without_press`` is the language of a policy that lacks the words of press; None: one without votes."""

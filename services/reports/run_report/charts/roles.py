@@ -10,7 +10,7 @@ from typing import Any
 from grpo_core.types import Measure, role_label
 from services.reports.colors import ALL, line_color
 from services.reports.run_report.charts.chart import OTHER, Chart, Trace, make_chart, number, raw_and_smooth, scatter
-from services.reports.run_report.data import RunData, checkpoint_update, interval
+from services.reports.run_report.data import CONTROL, MUTED, RunData, checkpoint_update, interval
 
 # Plotly's names of symbols, and characters like them for the notes.
 SYMBOLS = (("diamond", "◇"), ("square", "□"), ("triangle-up", "△"), ("circle", "○"), ("star", "☆"))
@@ -131,8 +131,9 @@ def comparisons(run: RunData) -> list[Chart]:
         compared = [("before", rows[0], "@muted"), ("after", rows[-1], "@accent")]
         if len(rows) == 1:
             compared = [("trained" if checkpoint_update(rows[0]) else "untrained", rows[0], "@accent")]
-        control = [row for row in run.evaluations if row["against"] == against and row not in run.course]
-        compared[1:1] = [("control: imitation alone", row, OTHER) for row in control]
+        beside = [row for row in run.evaluations if row["against"] == against]
+        compared[1:1] = [("control: imitation alone", row, OTHER) for row in beside if row.get("label") == CONTROL]
+        compared += [("after, letters withheld", row, OTHER) for row in beside if row.get("label") == MUTED]
         traces = [
             _bars(run, row, f"{when} ({html.escape(str(row['checkpoint']))})", color) for when, row, color in compared
         ]

@@ -35,7 +35,7 @@ def show_games(run: RunData, add_bar: AddBar | None = None) -> list[SavedGame]:
     """
     if not has_games(run):
         return []
-    last = {str(row["against"]): str(row.get("label", "")) for row in run.evaluations}
+    last = {str(row["against"]): str(row.get("label", "")) for row in run.course}
     saved = ((path, label, against) for against, label in last.items() for path in game_files(run, label, against))
     games = list(islice(saved, MOST_GAMES))
     advance = advance_of(add_bar, "pages of saved games", len(games))

@@ -278,6 +278,10 @@ def test_free_text_is_what_a_world_without_masks_writes() -> None:
     assert config_of("word_problems").writes_free_text
     assert not config_of("kuhn").writes_free_text
     assert config_of("kuhn", "inference.decoding=free").writes_free_text
+    press = load_config("press")
+    assert not press.writes_free_text
+    chat = press.policy.model_copy(update={"prompt": "chat"})
+    assert press.model_copy(update={"policy": chat}).writes_free_text, "its letters have no mask"
     assert config_of("kuhn").policies_per_version == 1
 
 

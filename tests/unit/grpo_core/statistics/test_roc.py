@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from statistics import fmean
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from grpo_core.statistics.roc import area_under_curve
@@ -48,17 +50,32 @@ def test_with_clusters_of_one_value_the_variance_is_delongs() -> None:
 
 
 def test_intervals_hold_where_values_of_a_cluster_go_together() -> None:
+    """A cluster's positives and negatives move together, and some clusters have none of either."""
     rng = np.random.default_rng(1)
-    held = 0
+    held, widths = 0, []
     for _ in range(200):
         shift = rng.normal(0, 1, 30)
-        positive = [list(1.0 + move + rng.normal(0, 0.5, 5)) for move in shift]
-        negative = [list(rng.normal(0, 0.5, 5) + move) for move in rng.normal(0, 1, 30)]
+        positive = [list(1.0 + move + rng.normal(0, 0.5, 5)) for move in shift] + [[], []]
+        negative = [list(move + rng.normal(0, 0.5, 5)) for move in shift] + [[], []]
         found = area_under_curve(positive, negative)
         assert found is not None
         assert found.interval is not None
-        held += found.interval[0] <= 0.7365 <= found.interval[1]  # P(N(1, 2.5) > 0)
-    assert held >= 0.9 * 200
+        # Pairs within a cluster, one in 30, differ by N(1, 0.5); all others by N(1, 2.5).
+        truth = (norm.cdf(1 / np.sqrt(0.5)) + 29 * norm.cdf(1 / np.sqrt(2.5))) / 30
+        held += found.interval[0] <= truth <= found.interval[1]
+        widths.append(found.interval[1] - found.interval[0])
+    assert 0.9 * 200 <= held < 200
+    apart = area_under_curve([*positive, *([] for _ in negative)], [*([] for _ in positive), *negative])
+    assert apart is not None
+    assert apart.interval is not None
+    assert fmean(widths) < 0.9 * (apart.interval[1] - apart.interval[0]), "their covariance narrows the interval"
+
+
+def test_clusters_without_values_do_not_count() -> None:
+    positive, negative = [[0.6, 0.2], [0.9], [0.4]], [[0.5], [0.1], [0.7, 0.3]]
+    assert area_under_curve([*positive, *([[]] * 98)], [*negative, *([[]] * 98)]) == area_under_curve(
+        positive, negative
+    )
 
 
 def test_what_gives_no_interval_has_none() -> None:

@@ -80,19 +80,27 @@ def test_prompts_end_with_the_question_and_have_the_press_only_where_it_is_heard
 
 def test_half_of_the_expected_orders_are_learned_without_the_press(games: list[AskedGame]) -> None:
     tokens = TokenizedLanguage(LANGUAGE, TOKENIZER)
-    holds = TOKENIZER.convert_tokens_to_ids("HOLDS")
-    turns = [turn for game in games for turn in listener_turns(tokens, game, 0)]
-    assert len(turns) == sum(len(game.judged) + len(game.expected) for game in games)
-    judged = [turn for turn in turns if turn.trained_mask.sum() == 1]
-    assert len(judged) >= sum(len(game.judged) for game in games)
-    without = sum(holds not in turn.prompt_ids for turn in turns)
-    assert 0 < without < len(turns) / 2
+    heard = unheard = 0
+    for game in games:
+        turns = list(listener_turns(tokens, game, 0))
+        assert len(turns) == len(game.judged) + len(game.expected)
+        assert all(turn.trained_mask.sum() == 1 for turn in turns[: len(game.judged)])
+        for each, turn in zip(game.expected, turns[len(game.judged) :], strict=True):
+            with_press, without = (
+                tokens.prompt(Heard(each.view, each.partner, "EXPECT", hears), each.reader) for hears in (True, False)
+            )
+            assert with_press != without
+            assert tuple(turn.prompt_ids) in (with_press, without)
+            heard += tuple(turn.prompt_ids) == with_press
+            unheard += tuple(turn.prompt_ids) == without
+    assert min(heard, unheard) > 5
 
 
 def test_a_listener_is_learned_written_and_opened(tmp_path: Path, games: list[AskedGame]) -> None:
     made = learn_listener(games, tmp_path / "listener", silent_stage, epochs=1)
     assert (made.games, made.turns) == (3, 48)
-    policy = open_listener(tmp_path / "listener")
+    policy, learned = open_listener(tmp_path / "listener")
+    assert learned == {game.name for game in games}
     heard = asyncio.run(listen(policy, games[0]))
     assert len(heard.broken) == len(games[0].judged)
     assert all(0 < each < 1 for each in heard.broken)
@@ -100,6 +108,8 @@ def test_a_listener_is_learned_written_and_opened(tmp_path: Path, games: list[As
     assert heard.with_press != heard.without_press
     with pytest.raises(RunError, match=r"no listener .*: name a folder that `entente listen learn` wrote"):
         open_listener(tmp_path)
+    with pytest.raises(RunError, match=r"is there already; choose another folder"):
+        learn_listener(games, tmp_path / "listener", silent_stage, epochs=1)
     with pytest.raises(RunError, match=r"1 games have 0 questions to learn from"):
         learn_listener(games[:1], tmp_path / "other", silent_stage)
 

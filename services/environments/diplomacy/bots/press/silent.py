@@ -6,6 +6,7 @@ from copy import copy
 from typing import Any
 
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.press.letters import NOTES
 from services.environments.diplomacy.press.view import writes_press
 from services.environments.playing import Bot, Decision, Policy, PromptedPolicy, SamplingPolicy
 
@@ -23,7 +24,7 @@ class SilentBot(Bot):
 
 
 class MutedPolicy:
-    """Plays as another policy, which reads letters and writes none."""
+    """Plays as another policy, whose letters are withheld; what it writes to itself is kept."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -49,5 +50,8 @@ class MutedPolicy:
         return found
 
     async def act(self, view: Position, seat: str, seed: int) -> Decision:
-        """Its orders; nothing where letters are due. Raises as the policy."""
-        return Decision(()) if writes_press(view) else await self.policy.act(view, seat, seed)
+        """Its orders, or its notes where letters are due. Raises as the policy."""
+        decision = await self.policy.act(view, seat, seed)
+        if not writes_press(view):
+            return decision
+        return Decision(tuple(line for line in decision.actions if line.startswith(f"{NOTES} ")))

@@ -10,6 +10,7 @@ from typing import Any
 from grpo_core.statistics.estimate import Estimate
 from grpo_core.statistics.means import clustered_mean
 from services.environments.diplomacy.alliances import Standings, allies, updated_standings
+from services.environments.diplomacy.measures.press.conduct import with_variation
 from services.environments.diplomacy.measures.press.history import negotiated_phases
 from services.environments.diplomacy.position import POWERS
 
@@ -60,12 +61,17 @@ def _largest(allied: Mapping[str, frozenset[str]]) -> tuple[Alliance, ...]:
 
 
 def alliance_shares(games: Iterable[Mapping[int, Iterable[Alliance]]]) -> dict[Alliance, Estimate]:
-    """The share of the years of all games in which each alliance stood, most frequent first; clustered by game."""
+    """The share of the years of all games in which each alliance stood and no power could be added to it.
+
+    The most frequent come first; intervals are clustered by game.
+    """
     years = [[set(each) for each in game.values()] for game in games]
     met = Counter(alliance for game in years for year in game for alliance in year)
     shares: dict[Alliance, Estimate] = {}
     for alliance, _ in met.most_common():
-        estimate = clustered_mean([[float(alliance in year) for year in game] for game in years], (0.0, 1.0))
+        estimate = with_variation(
+            clustered_mean([[float(alliance in year) for year in game] for game in years], (0.0, 1.0))
+        )
         assert estimate is not None
         shares[alliance] = estimate
     return shares

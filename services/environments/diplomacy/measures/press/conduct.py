@@ -59,7 +59,7 @@ def _rates(games: list[list[Conduct]]) -> ConductRates:
         support_rate=_a_phase(games, "supports"),
         effective_support_rate=_a_phase(games, "effective_supports"),
         attack_rate=_a_phase(games, "attacks"),
-        honesty=_with_variation(
+        honesty=with_variation(
             clustered_mean(
                 [
                     [1.0] * sum(each.promises_kept for each in game)
@@ -72,7 +72,7 @@ def _rates(games: list[list[Conduct]]) -> ConductRates:
     )
 
 
-def _with_variation(estimate: Estimate | None) -> Estimate | None:
+def with_variation(estimate: Estimate | None) -> Estimate | None:
     """The estimate of a share, without its interval where all values are equal: it would have no width."""
     if estimate is not None and estimate.mean in (0.0, 1.0):
         return Estimate(estimate.mean, None, None, estimate.n)

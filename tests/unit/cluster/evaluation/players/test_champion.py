@@ -161,8 +161,10 @@ def test_only_saved_policies_look_ahead_and_only_where_games_can_be_simulated(he
     ):
         with pytest.raises(RunError, match=r"before the colon stands how a saved policy plays"):
             check_player(name, REMOTES)
-    with pytest.raises(RunError, match=r"neither a bot .* any after lookahead: or muted:"):
+    with pytest.raises(RunError, match=r"neither a bot .* a policy after lookahead: or muted:"):
         check_player("lookahead:nobody", REMOTES)
+    with pytest.raises(RunError, match=r"these games have no letters to withhold; play them with --press"):
+        open_policy("muted:run", REMOTES)
     kuhn = load_config("kuhn").world
     with pytest.raises(RunError, match=r"plays by simulated games, and the world kuhn has none"):
         check_player("lookahead:run", REMOTES, type(kuhn))

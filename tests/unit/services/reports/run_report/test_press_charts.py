@@ -42,6 +42,10 @@ def test_the_charts_of_press_are_means_over_countries(tmp_path: Path) -> None:
 def test_muted_evaluations_are_named_and_are_no_part_of_the_course(tmp_path: Path) -> None:
     run = data.load_run(press_run(tmp_path), MEASURED)
     assert [row["label"] for row in run.course] == ["trained"]
+    (bars,) = [chart for chart in all_charts(run) if chart["id"] == "against-honest"]
+    assert [trace["name"] for trace in bars["traces"]] == [
+        "trained (checkpoints/6)", "after, letters withheld (checkpoints/6)"
+    ]  # fmt: skip
     text = html.unescape(run_report.write_report(run.folder, MEASURED).read_text())
     assert '<section id="press"' in text
     assert "checkpoints/6, muted" in text

@@ -15,9 +15,11 @@ from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.press.promises import Promise
 from services.environments.diplomacy.press.rewards import joint_outcome
 from services.environments.diplomacy.press.table import PressRules
+from services.environments.diplomacy.press.view import writes_press
 from services.environments.diplomacy.saved_game import read_saved_game
 from services.environments.diplomacy.settings import DiplomacyEvaluation, GameSettings
 from services.environments.diplomacy.world import Diplomacy
+from services.environments.playing import Bot
 
 TALKERS = ("honest", "keeper", "breaker", "stabber", "chatter", "dumbbot", "honest")
 PRESS = Diplomacy(GameSettings(until_year=1904, press_rounds=2))
@@ -100,6 +102,26 @@ def test_a_game_counts_what_its_saved_file_shows(tmp_path) -> None:
         assert record.learners[power].parts["honesty"] == -sum(own.promises_broken for own in given)
     totals = {name: sum(own[name] for own in record.result.outcomes.values()) for name in ("attacks", "letters")}
     assert min(totals.values()) > 0
+
+
+class NoteTaker(Bot):
+    """Writes to England and to itself."""
+
+    def actions(self, position, power, seed):
+        return ("ENGLAND PEACE", "NOTES trust nobody") if writes_press(position) else ()
+
+
+def test_who_is_muted_keeps_notes() -> None:
+    view = PRESS.new_game("", "FRANCE", 1).view("FRANCE")
+    assert asyncio.run(MutedPolicy(NoteTaker()).act(view, "FRANCE", 5)).actions == ("NOTES trust nobody",)
+
+
+def test_letters_to_all_are_letters_as_well() -> None:
+    world = Diplomacy(GameSettings(press_rounds=1, press_public=True))
+    game = world.new_game("", "FRANCE", 0)
+    game.step({"FRANCE": ("GLOBAL hello", "ITALY hello")})
+    game.step({})
+    assert game.press.conduct.figures("FRANCE")["letters"] == 2
 
 
 def test_who_is_muted_plays_on_and_writes_nothing() -> None:
