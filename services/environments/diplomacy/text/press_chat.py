@@ -115,7 +115,7 @@ def _task(position: PressPosition) -> str:
     task = (
         f"Write your letters, round {press.writes + 1} of {press.rounds}; no orders yet. One letter to each power at "
         f"most, each beginning on a new line with its recipient and a colon, such as {others[0]}: your text. You may "
-        f"write to {', '.join(others)}; PASS writes to nobody.{public} What you write after {NOTES}: only you read, "
+        f"write to {', '.join(others)}; PASS sends no letter.{public} What you write after {NOTES}: only you read, "
         "before your next decisions, in place of your notes before."
     )
     return "\n".join([*waiting, task])

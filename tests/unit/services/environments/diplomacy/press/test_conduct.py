@@ -74,7 +74,7 @@ def test_the_gains_of_partners_in_peace_are_joint() -> None:
     assert parts["GERMANY"]["center_change"] == 1
     assert (parts["FRANCE"]["joint_outcome"], parts["ITALY"]["joint_outcome"]) == (1, 0)
     _, parts = negotiated(letters, {**orders, "FRANCE": ["A BUR - MUN"], "GERMANY": ["A KIE - DEN"]})
-    assert parts["FRANCE"]["joint_outcome"] == 0, "a broken peace joins nobody"
+    assert parts["FRANCE"]["joint_outcome"] == 0, "a broken peace joins no partner"
 
 
 def test_joint_outcomes_are_means_over_partners() -> None:
