@@ -98,22 +98,23 @@ def cagrad_weights(gram_GG: Float64Array, c: float) -> Float64Array:
     largest = float(np.diag(gram_GG).max())
     if largest == 0:
         return mean_G
-    gram_GG = gram_GG / largest
-    radius = c * _length(mean_G, gram_GG)
+    rows_GR = _vectors_with_inner_products(gram_GG / largest)
+    gram_GG = rows_GR @ rows_GR.T
+    radius = c * _length(mean_G, rows_GR)
     if radius <= np.finfo(np.float64).eps:
         return mean_G
     low, high = math.log(_LEAST_PENALTY), max(-math.log(radius), 0.0)
     simplex_G = _worst_mixture(gram_GG, math.exp(low))
-    if _length(simplex_G, gram_GG) <= radius * math.exp(low):
+    if _length(simplex_G, rows_GR) <= radius * math.exp(low):
         return np.asarray(mean_G + simplex_G / math.exp(low))
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         simplex_G = _worst_mixture(gram_GG, math.exp(middle))
-        if _length(simplex_G, gram_GG) > radius * math.exp(middle):
+        if _length(simplex_G, rows_GR) > radius * math.exp(middle):
             low = middle
         else:
             high = middle
-    return np.asarray(mean_G + radius / _length(simplex_G, gram_GG) * simplex_G)
+    return np.asarray(mean_G + radius / _length(simplex_G, rows_GR) * simplex_G)
 
 
 def _worst_mixture(gram_GG: Float64Array, penalty: float) -> Float64Array:
@@ -157,8 +158,20 @@ def _non_negative_least_squares(normal_GG: Float64Array, target_G: Float64Array)
     return solution_G
 
 
-def _length(weights_G: Float64Array, gram_GG: Float64Array) -> float:
-    return math.sqrt(max(float(weights_G @ gram_GG @ weights_G), 0.0))
+def _vectors_with_inner_products(gram_GG: Float64Array) -> Float64Array:
+    """Return G vectors, shape (G, R), whose inner products are the given ones, without directions that are rounding.
+
+    The length of a mixture of them is exact to rounding; from the inner products it would be to its square root, so
+    that a mixture in which the gradients nearly cancel could not be told from 0.
+    """
+    values_G, vectors_GG = np.linalg.eigh(gram_GG)
+    kept_G = values_G > len(gram_GG) * np.finfo(np.float64).eps * values_G.max()
+    out: Float64Array = vectors_GG[:, kept_G] * np.sqrt(values_G[kept_G])
+    return out
+
+
+def _length(weights_G: Float64Array, rows_GR: Float64Array) -> float:
+    return float(np.linalg.norm(weights_G @ rows_GR))
 
 
 def combined(weights_G: Float64Array, gradients_GP: Tensor) -> Tensor:

@@ -183,6 +183,11 @@ class TestCAGrad:
         assert surgery(cagrad, scale * rows, c) == pytest.approx(scale * plain, abs=1e-5 * size * scale)
         assert surgery(cagrad, rows[order], c) == pytest.approx(plain, abs=1e-5 * size)
 
+    @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+    def test_a_mean_far_shorter_than_the_gradients_is_left_by_no_more_than_the_radius(self, order):
+        rows = np.random.default_rng(308).normal(size=(4, 1))[list(order)]  # their mean is 9e-5
+        assert surgery(cagrad, rows, 0.5) == pytest.approx(rows.mean(axis=0) / 2, rel=1e-6)  # the worst is negative
+
     def test_it_handles_equal_zero_and_opposite_gradients(self):
         row = np.array([3.0, 4.0])
         assert surgery(cagrad, np.stack([row] * 3), 0.5) == pytest.approx(1.5 * row)
