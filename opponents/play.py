@@ -5,13 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from grpo_core.seeds import derive_seed
 from grpo_core.types import Episode, KeyValue, Turn
 from opponents.matchmaking.lineup import LineupBlock
 from services.environments.environment import LINEUP_FACT, POLICY_OPPONENTS_FACT, World
-from services.environments.playing import Bot, Decision, Game, Policy, Result, weigh
+from services.environments.playing import Bot, Decision, Game, Parts, Policy, Result, weigh
 from services.inference.engine import LEARNER
+
+
+class Credit(Protocol):
+    """Reward parts that the game itself does not know, such as those for talk."""
+
+    async def earned(
+        self, game: Game, seat: str, seats: Mapping[str, Policy], decisions: Mapping[str, Decision]
+    ) -> Parts:
+        """What a learner seat earns by what came before ``decisions``, which the game has not taken yet."""
+        ...
 
 
 @dataclass(slots=True)
@@ -68,12 +79,13 @@ async def play_game(
     learners: Collection[str] = (),
     reward_weights: Mapping[str, float] | None = None,
     discount: float = 1.0,
+    credit: Credit | None = None,
 ) -> GameRecord:
     """Play ``game`` from where it is to its end; in every step, all seats with a decision act concurrently.
 
     The turns of ``learners`` are recorded, with rewards weighted by ``reward_weights`` and discounted per step that
-    takes time within a turn that lasts several (``discount`` is that of the returns-to-go). Raises ValueError if a seat
-    that has to act has no policy in ``seats``.
+    takes time within a turn that lasts several (``discount`` is that of the returns-to-go). ``credit`` pays learners
+    before each such step, at the turn before it. Raises ValueError if a seat that has to act has no policy.
     """
     weights = reward_weights or {}
     records = {seat: SeatRecord(start_facts=game.start_facts(seat)) for seat in learners}
@@ -87,6 +99,10 @@ async def play_game(
         # Without talk the seeds are those of the same game without press.
         here = ("decision", phases) if takes_time else ("talk", phases, talks)
         decisions = await _decide(game, seats, acting, (seed, *here))
+        if credit is not None and takes_time:
+            for seat, record in records.items():
+                earned = await credit.earned(game, seat, seats, decisions)
+                record.add_rewards(earned, weights, phases, discount)
         for seat, decision in decisions.items():
             turn = decision.turn
             if decision.defects:

@@ -32,6 +32,7 @@ from cluster.runtime.engines import make_engine, spare_what_is_loaded
 from grpo_core.checkpoints.folders import is_whole_checkpoint
 from grpo_core.types import Episode, PolicyVersion
 from opponents.champion.shipped import CHAMPION
+from opponents.listening.talk_credit import TalkCredit
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
 from opponents.player_names import MUTED_PREFIX, player_name
@@ -87,6 +88,7 @@ class RolloutWorker:
         if config.policy.specialists:
             self._specialists = Specialists(self._engine, self._world.roles, self._language_policy)
         self._trained = self._learner_seat(config.inference.temperature)
+        self._talk_credit = TalkCredit.wanted(self._trained, self._world.reward_weights)
         self._bots: dict[str, Policy] = {}
         self._champions: dict[str, tuple[Policy, SeatPlayer]] = {}  # with and without simulated games
         self._saved_players: dict[str, Policy] = {}
@@ -209,6 +211,7 @@ class RolloutWorker:
                 learners=(role,),
                 reward_weights=world.reward_weights,
                 discount=learner.discount if learner.returns == "per_phase" else 1.0,
+                credit=self._talk_credit,
             )
             if recorder is not None:
                 saved = world.saved_game(game, players, seed, commit(), package_version())

@@ -11,6 +11,7 @@ from opponents.champion.shipped import CHAMPION
 from opponents.player_names import POLICY_PREFIX, player_name
 from opponents.settings import PLAYER_PREFIX, REMOTE_PREFIX, OpponentsSettings, unknown_chat_player, unknown_player
 from services.environments.environment import LINEUP_FACT, POLICY_OPPONENTS_FACT, World, check_bot
+from services.environments.playing import TALK_PARTS
 from services.environments.registry import DEFAULT_WORLD
 from services.environments.settings import EvaluationSettings
 from services.settings import InferenceSettings
@@ -132,6 +133,21 @@ def check_specialists(
             "policy.specialists: a snapshot plays one role and cannot fill six seats; set opponents.lineup = "
             "mixed, or opponents.snapshot_every and promote_margin = 0"
         )
+
+
+def check_talk_credit(policy: PolicySettings, inference: InferenceSettings, world: World) -> None:
+    """Check that the reward parts for talk, if any is named, can be told from probabilities under a mask."""
+    part = next((name for name in TALK_PARTS if name in world.reward_weights), None)
+    if part is None:
+        return
+    needs = {
+        'inference.engine = "torch", which tells probabilities': inference.engine != "vllm",
+        "inference.decoding other than free": inference.decoding != "free",
+        "inference.thinking_tokens = 0": not inference.thinking_tokens,
+        "policy.specialists = false": not policy.specialists,
+    }
+    if missing := [text for text, is_met in needs.items() if not is_met]:
+        raise ValueError(f"the reward part {part} needs {', '.join(missing)}")
 
 
 def check_gpus(rollout: RolloutSettings, tensor_parallel_size: int, learner_gpus: int) -> None:

@@ -18,6 +18,7 @@ from cluster.configs.checks import (
     check_members,
     check_prompts,
     check_specialists,
+    check_talk_credit,
     check_vocabulary,
 )
 from cluster.configs.sections import RolloutSettings, RunSettings, TaskSettings, TrainingSettings
@@ -75,6 +76,7 @@ class Config(Settings):
         world.check_imitation(self.imitation)
         check_anchors(self.evaluation, world)
         check_gpus(self.rollout, self.inference.tensor_parallel_size, self.learner.gpus)
+        check_talk_credit(self.policy, self.inference, world)
         if self.policy.specialists:
             check_specialists(self.grouping, self.alignment, self.opponents, self.evaluation, world)
         return self

@@ -13,6 +13,9 @@ View = Any  # what one seat sees of a game: plain data that only its world reads
 Parts = Mapping[str, float]  # figures by name, such as reward parts before their weights
 
 
+# Reward parts for talk, which are not the game's: they come of the probabilities that policies give to actions.
+LISTENING, SPEAKING = "listening", "speaking"
+TALK_PARTS = (LISTENING, SPEAKING)
 TRUNCATED = "truncated"  # among a turn's defects: its completion was cut off
 
 
@@ -161,6 +164,20 @@ class Game(ABC):
 
     def facts(self, seat: str) -> Mapping[str, KeyValue]:  # noqa: ARG002
         """The facts ``World.turn_facts`` of a seat's decision, known before it."""
+        return {}
+
+    def heard_of_partners(self, seat: str) -> Mapping[str, tuple[View, View]]:  # noqa: ARG002
+        """Partner -> what ``seat`` knows of the view from which it decides now, with the talk between them and without.
+
+        For the reward part ``listening``; none where nobody talks.
+        """
+        return {}
+
+    def had_it_not_spoken(self, seat: str) -> Mapping[str, View]:  # noqa: ARG002
+        """Partner -> what it would see now if ``seat`` had told it nothing since the last step that takes time.
+
+        For the reward part ``speaking``; only partners that it told something.
+        """
         return {}
 
     def note_defects(self, seat: str, defects: Sequence[Defect]) -> None:  # noqa: B027  # most games do not count them

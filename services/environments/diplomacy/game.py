@@ -123,6 +123,29 @@ class DiplomacyGame(Game):
         """The year in which the game begins, if it has not gone on yet; it is a whole game, not a scenario's."""
         return {"start_year": self.position.year, "scenario": NO_SCENARIO}
 
+    def heard_of_partners(self, power: str) -> Mapping[str, tuple[Position, Position]]:
+        """See ``Game.heard_of_partners``; none before letters or without press."""
+        table, position = self.press, self.position
+        if table is None or self._talks or position.kind != "M":
+            return {}
+        return {
+            partner: (
+                table.known_of(position, partner, power),
+                table.known_of(position, partner, power, hears=False),
+            )
+            for partner in position.to_move
+            if partner != power
+        }
+
+    def had_it_not_spoken(self, power: str) -> Mapping[str, Position]:
+        """See ``Game.had_it_not_spoken``; none before letters or without press."""
+        table, position = self.press, self.position
+        if table is None or self._talks or position.kind != "M":
+            return {}
+        silent = table.without_letters_of(position, power)
+        told = table.told(position, power)
+        return {partner: silent.view(position, partner) for partner in told if partner in position.to_move}
+
     def facts(self, power: str) -> dict[str, KeyValue]:
         """The facts of a decision of ``power`` now."""
         for phase in self._unobserved:

@@ -43,7 +43,10 @@ class GameSettings(Settings):
         description="Weights of the reward parts: center_change (each centre gained or lost), centers, sum_of_squares, "
         "draw_size, proportional, survival, win, dipnet, format (-1 for each line of a text that is no legal order, "
         "letter or note); with press honesty (-1 for each broken promise), cooperation (supports of others' units that "
-        "count), joint_outcome (mean centres gained by the powers with which it has a peace or an alliance)",
+        "count), joint_outcome (mean centres gained by the powers with which it has a peace or an alliance), listening "
+        "(bits of surprise at partners' orders that letters spare the policy, mean over partners), speaking (bits by "
+        "which its letters move the orders of language policies that read them; bots count 0). The last two ask the "
+        "engine many times a phase, also with a weight of 0, which logs them alone",
     )
     scenarios: Texts = Field(
         (),

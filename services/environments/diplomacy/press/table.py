@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 from services.environments.diplomacy.position import POWERS, Position
@@ -78,6 +79,42 @@ class PressTable:
                 notes=self._notes.get(power, ""),
             ),
         )
+
+    def known_of(self, position: Position, partner: str, reader: str, *, hears: bool = True) -> PressPosition:
+        """What ``reader`` knows of ``partner``'s view: the press between the two, or none of it.
+
+        Letters to all powers are between all of them. What the partner has written to itself nobody knows.
+        """
+        found = self.view(position, partner)
+        press = replace(found.press, notes="", letters=(), earlier=(), waiting={}, promises=(), accounts={})
+        if hears:
+            own = found.press
+            press = replace(
+                press,
+                letters=letters_for(own.letters, reader),
+                earlier=letters_for(own.earlier, reader),
+                waiting={power: proposals for power, proposals in own.waiting.items() if power == reader},
+                promises=tuple(each for each in own.promises if {each.giver, each.partner} == {partner, reader}),
+                accounts={power: account for power, account in own.accounts.items() if power == reader},
+            )
+        return with_press(position, press)
+
+    def without_letters_of(self, position: Position, speaker: str) -> PressTable:
+        """A copy that looks as if ``speaker`` had written nothing before this movement phase; others wrote the same."""
+        self._enter(position)
+        other = copy(self)
+        other._letters = [letter for letter in self._letters if letter.sender != speaker]
+        if other._negotiation is not None:
+            other._negotiation = Negotiation(position)
+            for number in range(self._round):
+                other._negotiation.add_round(letter for letter in other._letters if letter.round == number)
+        return other
+
+    def told(self, position: Position, speaker: str) -> tuple[str, ...]:
+        """The powers that ``speaker`` has written to before this movement phase."""
+        self._enter(position)
+        to = {letter.recipient for letter in self._letters if letter.sender == speaker}
+        return partners(position, speaker) if EVERYBODY in to else tuple(power for power in POWERS if power in to)
 
     def take(self, position: Position, lines: Mapping[str, Sequence[str]]) -> tuple[tuple[Letter, ...], list[Defect]]:
         """Deliver the letters of a round, each a line ``RECIPIENT text``, and go on to the next; returns them.

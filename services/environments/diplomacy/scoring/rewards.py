@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from grpo_core.errors import one_line
 from services.environments.diplomacy.scoring import shares
 from services.environments.diplomacy.scoring.shares import Outcome
+from services.environments.playing import TALK_PARTS
 
-PRESS_PARTS = ("honesty", "cooperation", "joint_outcome")  # see ``press/rewards.py``
+# The first three: ``press/rewards.py``; the others: ``opponents/listening/talk_credit.py``.
+PRESS_PARTS = ("honesty", "cooperation", "joint_outcome", *TALK_PARTS)
 PHASE_PARTS = ("center_change", "format", *PRESS_PARTS)
 FINAL_PARTS = ("centers", "sum_of_squares", "draw_size", "proportional", "survival", "win", "dipnet")
 PARTS = (*PHASE_PARTS, *FINAL_PARTS)

@@ -142,6 +142,7 @@ def test_facts_of_turns_group_turns_alone() -> None:
         ("kuhn", "opponents.members={dumbbot=1.0}", "opponents.members: no bot is called 'dumbbot'; there are random"),
         ("kuhn", "grouping.role_name=country", "grouping.role_name must be 'seat', the word of this world"),
         ("diplomacy", "game.families=['ages']", "there is no such key"),
+        ("diplomacy", "game.reward={speaking=1.0}", "speaking counts in games with press; set press_rounds"),
         ("diplomacy", "evaluation.games_per_role=3", "did you mean evaluation.games_per_country?"),
         (TINY, "opponents.members={low=1.0}", "no bot is called 'low'; there are random, high"),
     ],
@@ -157,6 +158,17 @@ def test_prompts_repeat_thoughts_with_the_answers() -> None:
     config_of("word_problems", *chat, "inference.max_completion_length=100", "inference.thinking_tokens=200")
     said = refusal("word_problems", *chat, "inference.max_completion_length=100", "inference.thinking_tokens=512")
     assert "inference.thinking_tokens and inference.max_completion_length (once for each of 3 questions)" in said
+
+
+def test_credit_for_talk_needs_probabilities_under_a_mask() -> None:
+    wanted = "game.press_rounds=1", "game.reward={speaking=1.0}"
+    config_of("diplomacy", *wanted)
+    for needed, *changed in (
+        ('inference.engine = "torch"', "inference.engine=vllm"),
+        ("inference.decoding other than free", "inference.decoding=free"),
+        ("policy.specialists = false", "policy.use_peft=true", "policy.specialists=true"),
+    ):
+        assert f"the reward part speaking needs {needed}" in refusal("diplomacy", *wanted, *changed)
 
 
 def test_notes_are_of_worlds_that_have_them_and_need_room_and_masks() -> None:
