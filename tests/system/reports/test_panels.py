@@ -25,9 +25,17 @@ from services.environments.diplomacy.position import POWERS
 from services.metrics.dashboards.panels import Query
 from services.metrics.prometheus_exporter import Exporter
 from tests.paths import ROOT
-from tests.system.support.monitoring.panel_feeds import learn, play_a_run, rate, server_with_a_limit, supervise
+from tests.system.support.monitoring.panel_feeds import (
+    learn,
+    play_a_run,
+    play_with_press,
+    rate,
+    server_with_a_limit,
+    supervise,
+)
 from tests.system.support.monitoring.panel_sources import (
     LEARNED,
+    NEGOTIATED,
     PLAYED,
     RATED,
     RAY,
@@ -106,7 +114,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
     if not installed("prometheus"):
         pytest.skip(NO_PROMETHEUS)
     folder = tmp_path_factory.mktemp("panels")
-    (port,) = free_ports(1)
+    port, press_port = free_ports(2)
     with ExitStack() as stack:
         exporters = {run: Exporter(0, run=run) for run in (LEARNED, SUPERVISED, RATED)}
         for exporter in exporters.values():
@@ -114,7 +122,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
         with RayHead({"PYTHONPATH": f"{WITH_A_GPU}:{ROOT}"}) as head:
             discovery = head.folder / "prom_metrics_service_discovery.json"
             wait_for_agent(discovery)
-            ports = [port, *(exporter.port for exporter in exporters.values())]
+            ports = [port, press_port, *(exporter.port for exporter in exporters.values())]
             watch = stack.enter_context(prometheus_of(folder, ports, discovery))
             for name, source in SOURCES.items():
                 if source.shown_by == RAY:
@@ -127,6 +135,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
         learn(folder / LEARNED, server, exporters[LEARNED], seen(LEARNED))
         rate(folder / RATED, exporters[RATED], seen(RATED))
         play_a_run(folder / PLAYED, server, port)
+        play_with_press(folder / NEGOTIATED, press_port)
         ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False,
                  object_store_memory=100 << 20)  # fmt: skip
         try:

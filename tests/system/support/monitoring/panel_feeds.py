@@ -38,7 +38,7 @@ from tests.chat_models import save_chat_model
 from tests.system.support.endpoint_thread import endpoint_in_a_thread, first_legal_orders
 from tests.system.support.fake_players import Weights
 from tests.system.support.fake_pool import PoolHarness, owned_by_the_dead
-from tests.system.support.monitoring.panel_sources import LEARNED, PLAYED
+from tests.system.support.monitoring.panel_sources import LEARNED, NEGOTIATED, PLAYED
 from tests.system.support.training_process import TrainingProcess
 from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 from tests.unit.opponents.league_cases import game, member, population_of
@@ -61,6 +61,14 @@ WITH_EVERYTHING = {
     "opponents.members": '{ random = 1.0, greedy = 1.0, "remote:chat" = 1.0 }',
     "opponents.remotes.chat.model": "some-model", "opponents.remotes.chat.max_retries": "1",
     "opponents.remotes.chat.on_failure": "hold", "opponents.remotes.chat.price_per_million_prompt_tokens": "2.0",
+}  # fmt: skip
+
+
+WITH_PRESS = {
+    "run.name": NEGOTIATED, "game.press_rounds": "1",
+    "game.until_year": "1901", "evaluation.until_year": "1901", "metrics.display": "false",
+    "learner.updates": "2", "evaluation.games_per_country": "1",
+    "opponents.members": "{ honest = 1.0, breaker = 1.0 }",
 }  # fmt: skip
 
 
@@ -107,6 +115,15 @@ def play_a_run(folder: Path, server: EmbeddedServer, port: int) -> None:
                 training.wait_until(lambda updates=updates: last_update(run) >= updates, f"update {updates}")
                 _kill_one(training, actor)
             assert training.finish() == 0, training.output()
+
+
+def play_with_press(folder: Path, port: int) -> None:
+    """A whole run with letters."""
+    folder.mkdir()
+    settings = {**WITH_PRESS, "metrics.port": str(port)}
+    arguments = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    with TrainingProcess(folder / "run", *arguments) as training:
+        assert training.finish() == 0, training.output()
 
 
 def _kill_one(training: TrainingProcess, actor: str) -> None:

@@ -10,14 +10,21 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from services.metrics.catalogue import CATALOGUE
+from services.environments.diplomacy.measures.definitions import PRESS_MEASURES
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy
+from services.metrics.catalogue import CATALOGUE, declare
 from services.metrics.dashboards.all_dashboards import dashboards
 from services.metrics.dashboards.panels import Panel, Query, metric_of
+from services.metrics.dashboards.press import press_board
 from tests.measured import DIPLOMACY
 
-DASHBOARDS = dashboards((DIPLOMACY,))
+WITH_PRESS = Diplomacy(GameSettings(press_rounds=1)).measured
+declare(WITH_PRESS)
+DASHBOARDS = (*dashboards((DIPLOMACY,)), press_board(WITH_PRESS, DIPLOMACY))
 
 # The test's sources; all but the last two are names of runs, the label that their samples have.
+NEGOTIATED = "negotiated"  # a whole run with letters
 PLAYED = "played"  # a whole run with a chat opponent and a server with a memory limit; two of its processes are killed
 LEARNED = "learned"  # a real learner on a real replay server, with episodes that are late, stored twice or unreadable
 SUPERVISED = "supervised"  # real actors of Ray that refuse, lose and do not take weights, and that are killed
@@ -86,6 +93,8 @@ SOURCES: Mapping[str, Source] = {
         "the learner's last 100 episodes of each country",
         PLAYED,
     ),
+    **_rows(_of_countries(" ".join(measure.name for measure in PRESS_MEASURES)),
+            "the learner's last 100 episodes of each country", NEGOTIATED, "game.press_rounds above 0"),
     **_rows("entente_topped_up_episodes_total", _LEARNER, PLAYED, "learner.top_up_episodes"),
     **_rows("entente_stale_episodes_total", _LEARNER, LEARNED, "episodes that came too late"),
     **_rows("entente_defective_orders_total entente_truncated_decisions_total", _LEARNER, PLAYED,
