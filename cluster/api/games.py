@@ -99,9 +99,10 @@ class Game:
         return f'<iframe srcdoc="{page}" style="width: 100%; height: 720px; border: 0" title="the game"></iframe>'
 
     def _page(self) -> str:
+        from services.environments.diplomacy.measures.press.story import press_story
         from services.reports.game_viewer.game_viewer import viewer_page
 
-        return viewer_page(json.loads(self._game.saved()), self.decisions)[0]
+        return viewer_page(json.loads(self._game.saved()), self.decisions, tell_press=press_story)[0]
 
 
 def play(

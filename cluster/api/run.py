@@ -94,7 +94,13 @@ class Run:
         self._folder.check_format()
         config = self._folder.stored_config() if self._folder.config.exists() else Config()
         with progress_bars() if progress else nullcontext() as add_bar:
-            return write_report(self.path, config.world.measured, type(config)().model_dump(mode="json"), add_bar)
+            return write_report(
+                self.path,
+                config.world.measured,
+                type(config)().model_dump(mode="json"),
+                add_bar,
+                config.world.press_story,
+            )
 
 
 def load_run(folder: str | os.PathLike[str]) -> Run:

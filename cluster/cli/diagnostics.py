@@ -76,10 +76,11 @@ def bench(
 def report(what: Annotated[Path, typer.Argument(help="A run's folder, or a saved game.")]) -> None:
     """Write a run's report.html again, or the page of a saved game beside it and print who played."""
     if what.suffix == ".json":
+        from services.environments.diplomacy.measures.press.story import press_story
         from services.reports.game_viewer.game_viewer import write_viewer
 
         page = what.with_suffix(".html")
-        for line in write_viewer(what, page).origin.lines():
+        for line in write_viewer(what, page, press_story).origin.lines():
             typer.echo(line)
     else:
         from cluster.api.run import Run as RunOnDisk

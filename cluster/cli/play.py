@@ -197,9 +197,10 @@ def play(
     if prompts is not None:
         _print_prompts(prompts)
     if html is not None:
+        from services.environments.diplomacy.measures.press.story import press_story
         from services.reports.game_viewer.game_viewer import write_viewer
 
-        write_viewer(out, html)
+        write_viewer(out, html, press_story)
         typer.echo(f"phase by phase: {html}")
 
 

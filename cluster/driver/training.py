@@ -131,7 +131,13 @@ def train(config: Config, run_dir: Path, *, resume: bool = False, metrics: Metri
                 raise
             raise
     with progress_bars() if config.metrics.display else nullcontext() as add_bar:
-        write_report(folder.path, config.world.measured, type(config)().model_dump(mode="json"), add_bar)
+        write_report(
+            folder.path,
+            config.world.measured,
+            type(config)().model_dump(mode="json"),
+            add_bar,
+            config.world.press_story,
+        )
     return folder
 
 

@@ -16,6 +16,7 @@ from opponents.champion.shipped import name_of_path
 from opponents.player_names import policy_alone
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.game_origin import ORIGIN_KEY
+from services.environments.diplomacy.measures.press.story import press_story
 from services.environments.diplomacy.played_phases import PlayedPhase, played_phases
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.rules.orders import check
@@ -96,7 +97,7 @@ def _replay(game: Path, asked: _Asked | None) -> Replay:
     decisions, note = decisions_beside(game)
     if asked is not None:
         decisions, note = asked.about(game), ""
-    return make_replay(document, decisions, note)
+    return make_replay(document, decisions, note, tell_press=press_story, name=str(game))
 
 
 def _played_by(document: Mapping[str, Any], player: SeatPlayer) -> list[str]:

@@ -152,6 +152,13 @@ class World(ABC):
         """What ``summary.json`` says about press, from a run's evaluation rows; None where there is none."""
         return None
 
+    def press_story(self, document: Mapping[str, Any], name: str) -> Any:  # noqa: ARG002
+        """What became of the letters of a saved game, for its page; None without any.
+
+        ``name`` is for errors; raises EntenteError for a damaged game.
+        """
+        return None
+
     @property
     def rating_scale(self) -> RatingScale:
         """What ratings start from; by default the first of ``bots`` is the yardstick."""

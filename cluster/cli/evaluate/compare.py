@@ -11,6 +11,7 @@ from cluster.api.arguments import check_ending
 from cluster.cli.evaluate.options import (
     Csv,
     GamesPerCountry,
+    Press,
     Processes,
     RayAddress,
     Seed,
@@ -48,6 +49,7 @@ def compare_players(
     until: Until = "1908",
     seed: Seed = 0,
     temperature: Temperature = None,
+    press: Press = False,
     processes: Processes = None,
     ray_address: RayAddress = None,
     json_out: Json = None,
@@ -60,14 +62,14 @@ def compare_players(
     interval and a p-value that is corrected for the number of comparisons (Holm); what is not significant is said to be
     so. The probability of improvement is that of the better result at the same table, ties half.
     """
-    from cluster.evaluation.players.opening import chat_players, check_player, sharing_names
+    from cluster.evaluation.players.opening import agreeing_world, chat_players, check_player, sharing_names
 
     names, anchors, ending = list(dict.fromkeys(players)), comma_separated(against), check_ending("--until", until)
     if not 2 <= len(names) <= MOST_PLAYERS:
         raise RunError(f"compare two to seven different players, not {len(names)}")
     if not anchors and not mixed:
         raise RunError("there is nothing to play: give --against, or leave out --no-mixed")
-    remotes = chat_players(config)
+    remotes = chat_players(config, agreeing_world(draw_votes=False, press=press))
     met = [name for anchor in anchors for name in sharing_names(anchor)]
     for name in (*names, *met):
         check_player(name, remotes)
@@ -75,7 +77,7 @@ def compare_players(
     from cluster.evaluation.evaluate import diplomacy_request
     from cluster.evaluation.figures.comparison import compare_players as compare
 
-    request = diplomacy_request(games_per_country, ending, seed=seed, temperature=temperature)
+    request = diplomacy_request(games_per_country, ending, press=press, seed=seed, temperature=temperature)
     place = place_for((*names, *met), remotes, 7 * games_per_country, processes, ray_address)
     try:
         with bars() as add_bar:

@@ -10,6 +10,7 @@ from cluster.api.arguments import check_ending
 from cluster.cli.evaluate.options import (
     Csv,
     GamesPerCountry,
+    Press,
     Processes,
     RayAddress,
     SaveGames,
@@ -51,14 +52,7 @@ def evaluate(
     until: Until = "1910",
     seed: Seed = 0,
     temperature: Temperature = None,
-    press: Annotated[
-        bool,
-        typer.Option(
-            "--press",
-            help="Two rounds of letters come before each movement phase; the JSON also has promises, honesty, supports "
-            "of others and attacks. muted:runs/press writes none.",
-        ),
-    ] = False,
+    press: Press = False,
     stop_within: Annotated[
         str | None,
         typer.Option(

@@ -10,6 +10,7 @@ import typer
 
 from cluster.api.arguments import MOST_GAMES, check_ending
 from cluster.cli.evaluate.options import (
+    Press,
     Processes,
     RayAddress,
     Seed,
@@ -56,6 +57,7 @@ def ladder(
     until: Until = "end",
     seed: Seed = 0,
     temperature: Temperature = None,
+    press: Press = False,
     processes: Processes = None,
     ray_address: RayAddress = None,
     json_out: JsonOrStdout = None,
@@ -73,9 +75,10 @@ def ladder(
     Each player is one against six of the same anchor, in the same whole games, as every country equally often. All of
     them also meet at mixed tables, where finishing places make ratings on the Elo scale; random, if it plays, is at
     1000. Our figures have 95 % intervals, and neighbours that chance alone may tell apart are named. Published figures
-    stand beside ours in the columns whose definitions agree.
+    stand beside ours in the columns whose definitions agree; they are of games without press, so with --press there are
+    none.
     """
-    from cluster.evaluation.players.opening import chat_players, check_player
+    from cluster.evaluation.players.opening import agreeing_world, chat_players, check_player
 
     names, anchors, ending = (
         list(dict.fromkeys(players or BOTS)),
@@ -90,7 +93,7 @@ def ladder(
     from cluster.evaluation.ladder.ladder import check_players, measure_ladder
 
     check_players(names, tables)
-    remotes = chat_players(config)
+    remotes = chat_players(config, agreeing_world(draw_votes=False, press=press))
     for name in (*names, anchor):
         check_player(name, remotes)
     from rich.console import Console
@@ -100,7 +103,7 @@ def ladder(
     from cluster.evaluation.ladder.document import ladder_csv, ladder_document
     from cluster.runs.provenance import commit
 
-    request = diplomacy_request(games_per_country, ending, seed=seed, temperature=temperature)
+    request = diplomacy_request(games_per_country, ending, press=press, seed=seed, temperature=temperature)
     games = 7 * (games_per_country + tables) * len(names)
     place = place_for((*names, anchor), remotes, games, processes, ray_address)
     alone = json_out == STDOUT  # JSON is all that the standard output gets
@@ -111,7 +114,7 @@ def ladder(
         for line in remotes.report():
             typer.echo(line, err=alone)
     shown = columns(request.played.measures)
-    words = _words(names, anchor, games_per_country, tables, until, seed, temperature, config)
+    words = _words(names, anchor, games_per_country, tables, until, seed, temperature, config, press=press)
     document = ladder_document(found, shown, request.facts, seed=seed, command=words, commit=commit())
     counters = remotes.stats()
     write_json(json_out, {**document, **({"remotes": counters} if counters else {})})
@@ -138,10 +141,13 @@ def _words(
     seed: int,
     temperature: float | None,
     config: str | None,
+    *,
+    press: bool,
 ) -> str:
     """The command that plays the same games, wherever the same players are."""
     words = ["entente", "ladder", *names, "--against", anchor, "--games-per-country", games, "--mixed-games", mixed]
     words += ["--until", until, "--seed", seed]
     words += [] if temperature is None else ["--temperature", temperature]
+    words += ["--press"] if press else []
     words += [] if config is None else ["--config", config]
     return shlex.join(map(str, words))

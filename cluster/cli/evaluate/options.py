@@ -43,6 +43,14 @@ Temperature = Annotated[
         show_default="evaluation.temperature of their run, or 1; 0.7 where they look ahead",
     ),
 ]
+Press = Annotated[
+    bool,
+    typer.Option(
+        "--press",
+        help="Two rounds of letters come before each movement phase; the JSON also has promises, honesty, supports of "
+        "others and attacks. muted:runs/press writes none.",
+    ),
+]
 Processes = Annotated[
     int | None,
     typer.Option(

@@ -56,7 +56,7 @@ def measure_ladder(
     """Play each player against six of the anchor and, if there are two or more, all of them at mixed tables.
 
     ``ending`` is that of the request's games. In ``mixed_games`` games or more at mixed tables each player has each
-    country; 0: there are none, and the sum of squares ranks the players.
+    country; 0: there are none, and the sum of squares ranks the players. Published figures are of games without press.
 
     Raises as ``check_players`` and ``evaluate``.
     """
@@ -77,7 +77,7 @@ def measure_ladder(
     return Ladder(
         against=anchor,
         rows=ordered,
-        published=published_rows(anchor, ending),
+        published=[] if request.played.has_press else published_rows(anchor, ending),
         neighbours=neighbours([row["checkpoint"] for row in ordered], differences),
         differences=differences,
         fixed=None if rated is None else rated.fixed,

@@ -24,6 +24,7 @@ from services.environments.seat_player import SeatPlayer
 
 if TYPE_CHECKING:
     from services.environments.diplomacy.game import DiplomacyGame
+    from services.environments.diplomacy.measures.press.story import PressStory
     from services.environments.playing import PromptedPolicy
 
 CENTERS = 34.0  # of the map
@@ -255,6 +256,12 @@ class Diplomacy(World):
             figures = {f"{name}{end}": row.get(f"{name}{end}") for name in names for end in ("", "_ci95")}
             found.setdefault(row["label"], {})[row["against"]] = {"games": row["games"], **figures}
         return found
+
+    def press_story(self, document: Mapping[str, Any], name: str) -> PressStory | None:
+        """Promises, conduct and alliances of a saved game with letters, whatever the settings."""
+        from services.environments.diplomacy.measures.press.story import press_story
+
+        return press_story(document, name)
 
     @property
     def rating_scale(self) -> RatingScale:

@@ -73,9 +73,17 @@ function orderList(orders, different = () => false) {
   return list;
 }
 
-function drawPress(box, messages) {
-  box.hidden = messages.length === 0;
+const CAME_OF = { kept: "kept", broken: "broken", "": "nothing could break it" };
+
+// The letters before a phase and the promises that bound in it: giver, partner, what, and what came of it.
+function drawPress(box, messages, promises = []) {
+  box.hidden = messages.length + promises.length === 0;
   const who = (name) => (name === "GLOBAL" ? "all" : titled(name));
-  box.replaceChildren(element("h3", "", "Messages"), ...messages.map(([from, to, text]) =>
-    element("p", "", element("b", "", `${who(from)} to ${who(to)}: `), text)));
+  const line = (from, to, ...inside) => element("p", "", element("b", "", `${who(from)} to ${who(to)}: `), ...inside);
+  box.replaceChildren(
+    ...(messages.length ? [element("h3", "", "Messages")] : []),
+    ...messages.map(([from, to, text]) => line(from, to, text)),
+    ...(promises.length ? [element("h3", "", "Promises")] : []),
+    ...promises.map(([from, to, what, cameOf]) => line(from, to, `${what} \u2013 `, element("span", `promise ${cameOf || "untested"}`, CAME_OF[cameOf]))),
+  );
 }

@@ -13,7 +13,7 @@ function drawSide(frame) {
   byId("powers").replaceChildren(...order.map((power) => drawStanding(frame, power)));
   byId("orders").replaceChildren(...order.filter((power) => frame.orders[power]?.length).map((power) => drawOrders(frame, power)));
   if (!byId("orders").children.length) byId("orders").append(element("p", "soft", "No orders in this phase."));
-  drawPress(byId("press"), frame.messages);
+  drawPress(byId("press"), frame.messages, game.press.promises?.[frame.phase]);
 }
 
 function drawStanding(frame, power) {
@@ -56,6 +56,32 @@ function drawOrigin() {
     row.append(country, ...["player", "kind", "version", "sampling"].map((name) => element("td", "", seat[name])), checksum);
     return row;
   }));
+}
+
+// Promises by pair, and the alliances at the end of each year.
+function drawDeals() {
+  byId("deals").hidden = !game.press.pairs && !game.pressNote;
+  byId("deals-note").textContent = game.pressNote || "Kept promises of those that a legal order would have broken, by who gave them (rows) and to whom (columns).";
+  byId("deals-scroll").hidden = !game.press.pairs;
+  if (!game.press.pairs) return;
+  const counts = new Map(game.press.pairs.map(([giver, partner, kept, all]) => [`${giver} ${partner}`, [kept, all]]));
+  const heading = (text, scope) => {
+    const cell = element("th", "", text);
+    cell.scope = scope;
+    return cell;
+  };
+  byId("deals-head").replaceChildren(element("td"), ...game.powers.map((partner) => heading(titled(partner), "col")));
+  byId("deals-pairs").replaceChildren(...game.powers.map((giver) => {
+    const cells = game.powers.map((partner) => {
+      const [kept, all] = counts.get(`${giver} ${partner}`) ?? [0, 0];
+      const cell = element("td", "", all ? `${kept} of ${all}` : giver === partner ? "" : "\u2013");
+      if (all) cell.style.background = `color-mix(in srgb, var(--accent) ${Math.round((kept / all) * 45)}%, color-mix(in srgb, var(--bad) ${Math.round((1 - kept / all) * 45)}%, transparent))`;
+      return cell;
+    });
+    return element("tr", "", heading(titled(giver), "row"), ...cells);
+  }));
+  byId("alliances").replaceChildren(...game.press.alliances.map(([year, names]) =>
+    element("li", "", element("b", "", `${year}: `), names.join(", ") || "none")));
 }
 
 const chart = byId("chart");
@@ -167,6 +193,7 @@ byId("subtitle").textContent = game.subtitle;
 byId("decisions").hidden = decided.length === 0 && !game.decisionsNote;
 byId("decisions-note").textContent = game.decisionsNote;
 drawOrigin();
+drawDeals();
 drawLegend();
 new ResizeObserver(drawChart).observe(chart);
 timeline.start();

@@ -14,6 +14,7 @@ from services.reports.colors import MAP_COLORS, country_styles
 from services.reports.game_viewer.decisions import GameDecisions, RecordedDecision, read_decisions
 from services.reports.game_viewer.frames import Film, make_film, read_saved_game
 from services.reports.game_viewer.origin import Origin, read_origin
+from services.reports.game_viewer.press import TellPress, told_press
 from services.reports.page import ReportError, asset, page, write_page
 
 SCRIPTS = ("board", "timeline", "decisions")  # that both pages of games use
@@ -36,12 +37,14 @@ class Replay:
     data: Mapping[str, Any]  # for the page's script
 
 
-def write_viewer(saved_game: Path, out: Path) -> ShownGame:
+def write_viewer(saved_game: Path, out: Path, tell_press: TellPress | None = None) -> ShownGame:
     """Write the page of a saved game (``viewer_page``) with the decisions beside it; damaged ones become a note.
 
     Raises ``ReportError`` if it is not a saved game, ``StorageError`` if the page cannot be written.
     """
-    text, shown = viewer_page(read_saved_game(saved_game), *decisions_beside(saved_game))
+    decisions, note = decisions_beside(saved_game)
+    replay = make_replay(read_saved_game(saved_game), decisions, note, tell_press=tell_press, name=str(saved_game))
+    text, shown = replay_page(replay), replay.shown
     write_page(out, text)
     return shown
 
@@ -55,13 +58,17 @@ def decisions_beside(saved_game: Path) -> tuple[GameDecisions | None, str]:
 
 
 def viewer_page(
-    document: Mapping[str, Any], decisions: GameDecisions | None = None, note: str = ""
+    document: Mapping[str, Any],
+    decisions: GameDecisions | None = None,
+    note: str = "",
+    *,
+    tell_press: TellPress | None = None,
 ) -> tuple[str, ShownGame]:
     """Return an offline page of a saved game's document, and what it shows; raises ``ReportError`` in one line.
 
-    ``note`` is shown where decisions would be.
+    ``note`` is shown where decisions would be. ``tell_press`` says what became of letters.
     """
-    replay = make_replay(document, decisions, note)
+    replay = make_replay(document, decisions, note, tell_press=tell_press)
     return replay_page(replay), replay.shown
 
 
@@ -84,7 +91,14 @@ def styles() -> str:
     )
 
 
-def make_replay(document: Mapping[str, Any], decisions: GameDecisions | None = None, note: str = "") -> Replay:
+def make_replay(
+    document: Mapping[str, Any],
+    decisions: GameDecisions | None = None,
+    note: str = "",
+    *,
+    tell_press: TellPress | None = None,
+    name: str = "the game",
+) -> Replay:
     """Draw a saved game's document; raises ``ReportError`` for other documents.
 
     Decisions that do not belong to the game are left out, and the note says so.
@@ -95,6 +109,7 @@ def make_replay(document: Mapping[str, Any], decisions: GameDecisions | None = N
     leader = max(film.powers, key=lambda power: last.centers[power])
     ending = film.note or f"{leader.capitalize()} ends with {last.centers[leader]} centres"
     shown, left_out = _fitting(film, decisions)
+    press, press_note = told_press(document, tell_press, name)
     if left_out:
         note = " ".join(filter(None, [note, f"{left_out} recorded decisions belong to another game and are left out."]))
     elif decisions is not None and decisions.made != "played":
@@ -111,6 +126,8 @@ def make_replay(document: Mapping[str, Any], decisions: GameDecisions | None = N
         "frames": [asdict(frame) for frame in film.frames],
         "decisions": shown,
         "decisionsNote": note,
+        "press": press,
+        "pressNote": press_note,
         "lines": () if decisions is None else decisions.lines,
     }
     return Replay(film, ShownGame(origin, last.centers), data)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grpo_core.types import RoleMeasures
+from services.reports.game_viewer.press import PressStory
 from services.reports.run_report.charts.chart import Chart, has_data
 from services.reports.run_report.charts.machinery import learning, levels, rewards, speed
-from services.reports.run_report.charts.press import press_charts
+from services.reports.run_report.charts.press import conduct_charts, press_charts
 from services.reports.run_report.charts.roles import comparisons, curves
 from services.reports.run_report.data import RunData
 from services.reports.run_report.groups.advantages import advantage_charts
@@ -17,14 +18,20 @@ from services.reports.run_report.opponents.charts import opponent_charts
 from services.reports.run_report.roles.recent import recent_charts
 
 
-def all_charts(run: RunData, buckets: Sequence[Bucket] | None = None) -> list[Chart]:
-    """Return all charts with data, in the order of the page; ``buckets`` are those of the run's audit records."""
+def all_charts(
+    run: RunData, buckets: Sequence[Bucket] | None = None, stories: Sequence[PressStory] = ()
+) -> list[Chart]:
+    """Return all charts with data, in the order of the page.
+
+    ``buckets`` are those of the run's audit records, ``stories`` what became of letters in its saved games.
+    """
     groups = bucketed(run.audits) if buckets is None else buckets
     made = [
         *curves(run),
         *recent_charts(run),
         *comparisons(run),
         *press_charts(run),
+        *conduct_charts(run, stories),
         *opponent_charts(run),
         *levels(run),
         *group_charts(run, groups),

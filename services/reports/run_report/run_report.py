@@ -8,6 +8,7 @@ from typing import Any
 
 from grpo_core.types import RoleMeasures
 from services.reports.colors import country_styles
+from services.reports.game_viewer.press import TellPress
 from services.reports.page import asset, page, write_page
 from services.reports.run_report import text as run_text
 from services.reports.run_report.all_charts import all_charts
@@ -17,6 +18,7 @@ from services.reports.run_report.data import RunData, load_run
 from services.reports.run_report.games.drawing import AddBar
 from services.reports.run_report.games.notable import notable_games, notable_table
 from services.reports.run_report.games.pages import games_table, page_of, show_games
+from services.reports.run_report.games.press import RememberedPress, press_stories
 from services.reports.run_report.games.training import show_training_games, training_games_table
 from services.reports.run_report.groups.advantages import frames
 from services.reports.run_report.groups.buckets import Bucket, bucketed
@@ -30,23 +32,26 @@ def write_report(
     measured: RoleMeasures,
     defaults: Mapping[str, Mapping[str, Any]] | None = None,
     add_bar: AddBar | None = None,
+    tell_press: TellPress | None = None,
 ) -> Path:
     """Write ``report.html`` into a run folder, without charts that have no data; ``ReportError`` says why it cannot.
 
     ``measured`` says what the run's world measures. With the configuration's ``defaults`` the page lists the values
     that differ. The saved games of the last evaluations, notable ones of others and the newest of training get their
-    own pages beside them, to which it links; ``add_bar`` shows how many of them are drawn.
+    own pages beside them, to which it links; ``add_bar`` shows how many of them are drawn. ``tell_press`` says what
+    became of letters in them.
     """
     run = load_run(run_dir, measured)
     from plotly.offline import get_plotlyjs  # slow to import; a wrong folder needs none of it
 
     buckets = bucketed(run.audits)
-    charts = all_charts(run, buckets)
+    tell = None if tell_press is None else RememberedPress(tell_press)
+    charts = all_charts(run, buckets, press_stories(run, tell, add_bar))
     made = controls(charts, run, frames(buckets))
     title = f"{run.summary.get('run', run_dir.name)}: an Entente run"
     styles = asset("common.css") + country_styles() + asset("run_report/run_report.css")
     scripts = [get_plotlyjs(), *(asset(f"run_report/script/{name}.js") for name in _SCRIPTS)]
-    body = _body(run, _sections(run, charts, made, buckets), defaults, add_bar)
+    body = _body(run, _sections(run, charts, made, buckets), defaults, add_bar, tell)
     text = page(title, body, styles=styles, data=rounded(page_data(charts, made)), scripts=scripts)
     return write_page(run_dir / "report.html", text)
 
@@ -67,14 +72,15 @@ def _body(
     drawn: Mapping[str, tuple[str, str]],
     defaults: Mapping[str, Mapping[str, Any]] | None,
     add_bar: AddBar | None,
+    tell_press: TellPress | None,
 ) -> str:
-    games = show_games(run, add_bar)
-    notable = notable_table(notable_games(run), lambda game: page_of(game, games, run.folder))
+    games = show_games(run, add_bar, tell_press)
+    notable = notable_table(notable_games(run), lambda game: page_of(game, games, run.folder, tell_press))
     written = {
         "evaluations": ("Evaluations", run_text.evaluations(run)),
         "notable": ("Notable games", notable),
         "games": ("Games", games_table(games)),
-        "training-games": ("Games of training", training_games_table(show_training_games(run, add_bar))),
+        "training-games": ("Games of training", training_games_table(show_training_games(run, add_bar, tell_press))),
         "configuration": ("Configuration", configuration(run, defaults)),
         "provenance": ("Provenance", provenance(run)),
     }

@@ -165,7 +165,7 @@ def _note(section: str, run: RunData, buckets: Sequence[Bucket], charts: bool) -
         "comparison": f"{html.escape(run_text.sentence(main.text))} {seat} each {role}, with 95% intervals; every "
         f"{role} plays equally often. {run_text.even_note(measured)}".rstrip(),
         "press": "What the policy and the powers it met said and did to one another, in its last 100 training episodes "
-        f"as each {role}; all together, smoothed over a tenth of the run.",
+        f"as each {role}; all together, smoothed over a tenth of the run. Pairs and alliances are from saved games.",
         "opponents": "Ratings come from who finished above whom in training; anchors of known strength fix the scale.",
         "groups": "Samples with the same key are compared with one another. A group that is too small falls back to "
         f"the next, coarser level.{_bucketed(buckets)}",

@@ -14,6 +14,11 @@ from diplomacy import Game
 from diplomacy.utils.export import to_saved_game_format
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from cluster.evaluation.event_loop import run_in_loop
+from opponents.play import play_game
+from services.environments.diplomacy.measures.press.story import press_story
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy
 from services.reports.game_viewer.game_viewer import write_viewer
 from services.reports.run_report.run_report import write_report
 from tests.measured import DIPLOMACY
@@ -166,6 +171,40 @@ def test_viewer_says_who_played(browser: Browser, viewer: Path, viewport: dict[s
         assert page.locator("#powers tr[data-power=FRANCE]").inner_text().split() == ["France", "demo", "v90", "3", "3"]
 
 
+@pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_a_game_with_press_shows_letters_promises_and_alliances(
+    browser: Browser, tmp_path: Path, viewport: dict[str, int]
+) -> None:
+    world = Diplomacy(GameSettings(until_year=1901, press_rounds=2))
+    game = world.new_game("", "FRANCE", 4)
+    names = dict(zip(COUNTRIES, ("breaker", "honest", "honest", "keeper", "stabber", "breaker", "honest"), strict=True))
+    run_in_loop(lambda: play_game(game, {power: world.make_bot(name) for power, name in names.items()}, 4))
+    game.save(tmp_path / "game.json")
+    story = press_story(json.loads(game.saved()), "game")
+    assert story is not None
+    write_viewer(tmp_path / "game.json", tmp_path / "game.html", press_story)
+    with Visit(browser, tmp_path / "game.html", viewport) as page:
+        for phase in ("S1901M", "F1901M"):
+            assert page.inner_text("#place") == phase
+            for end, text in (("kept", "kept"), ("broken", "broken"), ("untested", "nothing could break it")):
+                shown = page.locator(f"#press .promise.{end}").all_inner_texts()
+                told = [each for each in story.promises[phase] if (each[3] or "untested") == end]
+                assert shown == [text] * len(told)
+            page.click("#next")
+        cells = {
+            (giver, partner): page.locator("#deals-pairs tr").nth(row).locator("td").nth(column).inner_text()
+            for row, giver in enumerate(COUNTRIES)
+            for column, partner in enumerate(COUNTRIES)
+            if giver != partner
+        }
+        assert cells == {
+            pair: f"{kept} of {kept + broken}" if kept + broken else "\u2013"
+            for pair, (kept, broken, *_) in story.pairs.items()
+        }
+        assert page.inner_text("#alliances") == f"1901: {', '.join(story.alliances[1901]) or 'none'}"
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+
+
 def test_a_game_without_a_record_is_shown(browser: Browser, viewer: Path, tmp_path: Path) -> None:
     document = json.loads(viewer.with_suffix(".json").read_text())
     del document["entente"]
@@ -175,6 +214,7 @@ def test_a_game_without_a_record_is_shown(browser: Browser, viewer: Path, tmp_pa
         assert page.inner_text("#origin-facts") == "This file does not say who played."
         assert page.locator("#origin-scroll").is_hidden()
         assert page.locator("#powers tr").count() == 7
+        assert page.locator("#deals").is_hidden()
 
 
 def test_slider_keys_buttons_and_chart_move_the_phase(browser: Browser, viewer: Path) -> None:

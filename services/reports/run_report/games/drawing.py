@@ -13,6 +13,7 @@ from services.reports.run_report.games.kept import last_centers
 
 if TYPE_CHECKING:
     from services.reports.game_viewer.game_viewer import ShownGame
+    from services.reports.game_viewer.press import TellPress
 
 AddBar = Callable[[str, int], Callable[[int], None]]  # (name, steps) -> advance(steps done)
 
@@ -26,13 +27,13 @@ class GamePage:
     problem: str  # one line; empty unless the file is damaged
 
 
-def draw_page(game: Path, run_dir: Path) -> GamePage:
+def draw_page(game: Path, run_dir: Path, tell_press: TellPress | None = None) -> GamePage:
     """Write the page of a saved game beside it; raises ``StorageError`` if it cannot be written."""
     from services.reports.game_viewer.game_viewer import write_viewer
 
     page = game.with_suffix(".html")
     try:
-        shown = _shown_before(game, page) or write_viewer(game, page)
+        shown = _shown_before(game, page) or write_viewer(game, page, tell_press)
     except ReportError as error:
         return GamePage("", None, str(error))
     return GamePage(quote(page.relative_to(run_dir).as_posix()), shown, "")

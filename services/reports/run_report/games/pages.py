@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from services.reports.game_viewer.press import TellPress
 from services.reports.run_report.data import RunData
 from services.reports.run_report.games.drawing import AddBar, GamePage, advance_of, draw_page
 from services.reports.run_report.games.kept import KeptGame, game_files, has_games
@@ -27,7 +28,7 @@ class SavedGame:
     page: GamePage
 
 
-def show_games(run: RunData, add_bar: AddBar | None = None) -> list[SavedGame]:
+def show_games(run: RunData, add_bar: AddBar | None = None, tell_press: TellPress | None = None) -> list[SavedGame]:
     """Write the pages of the games that the last evaluation against each opponent saved, at most ``MOST_GAMES``.
 
     Only games of the powers of the map can be shown. A file that is no saved game is listed with the reason. Raises
@@ -41,21 +42,21 @@ def show_games(run: RunData, add_bar: AddBar | None = None) -> list[SavedGame]:
     advance = advance_of(add_bar, "pages of saved games", len(games))
     found = []
     for game in games:
-        found.append(_show(*game, run.folder))
+        found.append(_show(*game, run.folder, tell_press))
         advance(1)
     return found
 
 
-def page_of(game: KeptGame, shown: Sequence[SavedGame], run_dir: Path) -> str:
+def page_of(game: KeptGame, shown: Sequence[SavedGame], run_dir: Path, tell_press: TellPress | None = None) -> str:
     """Return the link to a game's page, which is made unless it is among ``shown``; "" for a damaged file."""
     for each in shown:
         if (each.power, each.label, each.against) == (game.power, game.label, game.against):
             return each.page.link
-    return _show(game.path, game.label, game.against, run_dir).page.link
+    return _show(game.path, game.label, game.against, run_dir, tell_press).page.link
 
 
-def _show(path: Path, label: str, against: str, run_dir: Path) -> SavedGame:
-    return SavedGame(path.stem, label, against, draw_page(path, run_dir))
+def _show(path: Path, label: str, against: str, run_dir: Path, tell_press: TellPress | None) -> SavedGame:
+    return SavedGame(path.stem, label, against, draw_page(path, run_dir, tell_press))
 
 
 def games_table(games: Sequence[SavedGame]) -> str:

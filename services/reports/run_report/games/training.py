@@ -10,6 +10,7 @@ from pathlib import Path
 
 from grpo_core.types import role_label
 from services.reports.game_viewer.decisions import read_decisions
+from services.reports.game_viewer.press import TellPress
 from services.reports.page import ReportError
 from services.reports.run_report.data import RunData
 from services.reports.run_report.games.drawing import AddBar, GamePage, advance_of, draw_page
@@ -32,7 +33,9 @@ class TrainingGame:
     page: GamePage
 
 
-def show_training_games(run: RunData, add_bar: AddBar | None = None) -> list[TrainingGame]:
+def show_training_games(
+    run: RunData, add_bar: AddBar | None = None, tell_press: TellPress | None = None
+) -> list[TrainingGame]:
     """Write the pages of the newest judged block, or of the newest one; ``StorageError`` if one cannot be written."""
     if not has_games(run):
         return []
@@ -43,7 +46,9 @@ def show_training_games(run: RunData, add_bar: AddBar | None = None) -> list[Tra
     found = []
     for game in games:
         role, update = _judged(game)
-        found.append(TrainingGame(f"{game.parent.name}/{game.stem}", role, update, draw_page(game, run.folder)))
+        found.append(
+            TrainingGame(f"{game.parent.name}/{game.stem}", role, update, draw_page(game, run.folder, tell_press))
+        )
         advance(1)
     return found
 

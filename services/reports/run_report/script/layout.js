@@ -17,8 +17,8 @@ function noData(colors) {
 function layout(chart, traces, colors, narrow) {
   const axis = { gridcolor: colors.line, linecolor: colors.line, zerolinecolor: colors.line, automargin: true };
   const across = chart.category ? undefined : { text: chart.x ?? "update", standoff: 4 };
-  const updates = chart.category || chart.x ? [] : traces.flatMap((trace) => trace.x ?? []);
-  const few = updates.length && Math.max(...updates) - Math.min(...updates) < 10; // no tick between two updates
+  const updates = chart.category || (chart.x && !chart.whole) ? [] : traces.flatMap((trace) => trace.x ?? []);
+  const few = updates.length && Math.max(...updates) - Math.min(...updates) < 10; // no tick between two whole numbers
   const barmode = chart.overlay ? "overlay" : chart.stacked ? "stack" : "group";
   return {
     paper_bgcolor: "rgba(0,0,0,0)",

@@ -41,7 +41,7 @@ function boxRows(chart, traces) {
 function mapRows(traces) {
   const [trace] = traces;
   const rows = trace.y.map((name, i) => [figure(name), ...trace.z[i].map(figure)]).reverse();
-  return [[unescaped(trace.name), ...trace.x.map((x) => `update ${x}`)], rows];
+  return [[unescaped(trace.name), ...trace.x.map((x) => (typeof x === "number" ? `update ${x}` : unescaped(x)))], rows];
 }
 
 function tableRows(chart) {

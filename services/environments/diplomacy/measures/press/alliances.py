@@ -12,7 +12,7 @@ from grpo_core.statistics.means import clustered_mean
 from services.environments.diplomacy.alliances import Standings, allies, updated_standings
 from services.environments.diplomacy.measures.press.conduct import with_variation
 from services.environments.diplomacy.measures.press.history import negotiated_phases
-from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.position import POWERS, Position
 
 Alliance = tuple[str, ...]  # powers, in the order of ``POWERS``
 
@@ -44,9 +44,14 @@ def alliances_by_year(document: Mapping[str, Any], name: str) -> dict[int, tuple
     found: dict[int, tuple[Alliance, ...]] = {}
     for phase in negotiated_phases(document, name):
         standings = updated_standings(standings, phase.position, phase.orders, phase.verdicts)
-        alive = [power for power in POWERS if phase.position.units.get(power) or phase.position.centers.get(power)]
-        found[phase.position.year] = _largest({power: frozenset(allies(standings, power)) for power in alive})
+        found[phase.position.year] = standing_alliances(standings, phase.position)
     return found
+
+
+def standing_alliances(standings: Standings, position: Position) -> tuple[Alliance, ...]:
+    """The alliances of the powers that are still there, as ``alliances_by_year`` finds them."""
+    alive = [power for power in POWERS if position.units.get(power) or position.centers.get(power)]
+    return _largest({power: frozenset(allies(standings, power)) for power in alive})
 
 
 def _largest(allied: Mapping[str, frozenset[str]]) -> tuple[Alliance, ...]:

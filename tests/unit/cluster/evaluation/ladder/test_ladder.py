@@ -90,6 +90,14 @@ def test_published_figures_are_those_against_the_anchor(found: Ladder) -> None:
     assert ladder(("hold",), against="random").published == []
 
 
+def test_nothing_published_stands_beside_games_with_press() -> None:
+    request = diplomacy_request(1, SHORT, press=True)
+    found = measure_ladder(request, SHORT, ("honest", "breaker"), "dumbbot", 1, this_process)
+    assert found.published == []
+    assert {row["press_rounds"] for row in found.rows} == {2}
+    assert all(row["rating"] is not None for row in found.rows)
+
+
 def test_the_csv_has_a_line_for_each_player_and_published_figure(found: Ladder) -> None:
     request = diplomacy_request(2, SHORT, seed=3)
     shown = columns(request.played.measures)

@@ -10,9 +10,11 @@ from services.environments.diplomacy.settings import GameSettings
 from services.environments.diplomacy.world import Diplomacy
 from services.reports.run_report import data, run_report
 from services.reports.run_report.all_charts import all_charts
+from tests.unit.services.reports.game_viewer.test_press import Story
 from tests.unit.services.reports.run_report.test_run_report import evaluation, make_run
 
-MEASURED = Diplomacy(GameSettings(press_rounds=2)).measured
+WORLD = Diplomacy(GameSettings(press_rounds=2))
+MEASURED = WORLD.measured
 
 
 def press_run(folder: Path) -> Path:
@@ -54,3 +56,42 @@ def test_muted_evaluations_are_named_and_are_no_part_of_the_course(tmp_path: Pat
 def test_runs_without_press_have_no_such_section(tmp_path: Path) -> None:
     without = Diplomacy(GameSettings()).measured
     assert '<section id="press"' not in run_report.write_report(make_run(tmp_path), without).read_text()
+
+
+def test_pairs_and_alliances_are_of_all_saved_games(tmp_path: Path) -> None:
+    run = data.load_run(press_run(tmp_path), MEASURED)
+    stories = [
+        Story(pairs={("FRANCE", "ITALY"): (1, 1, 0, 9)}, alliances={1901: ["Leviathan"], 1902: []}),
+        Story(pairs={("FRANCE", "ITALY"): (2, 0, 0, 9), ("ITALY", "FRANCE"): (0, 0, 0, 9)}, alliances={1901: []}),
+    ]
+    made = {chart["id"]: chart for chart in all_charts(run, stories=stories)}
+    (heat,) = made["press-pairs"]["traces"]
+    cells = {
+        (giver, partner): heat["z"][row][column]
+        for row, giver in enumerate(heat["y"])
+        for column, partner in enumerate(heat["x"])
+    }
+    assert {pair: share for pair, share in cells.items() if share is not None} == {("France", "Italy"): 0.75}
+    (stood,) = made["press-alliances"]["traces"]
+    assert (stood["name"], stood["x"], stood["y"]) == ("Leviathan", [1901, 1902], [0.5, 0])
+
+
+def test_saved_games_are_read_once_for_charts_and_pages(tmp_path: Path) -> None:
+    run = press_run(tmp_path)
+    told: list[str] = []
+
+    def tell(document: object, name: str) -> Story:
+        told.append(Path(name).name)
+        return Story()
+
+    game = WORLD.new_game("", "FRANCE", 0)
+    for power in ("FRANCE", "ITALY"):
+        (run / "games" / "trained-honest").mkdir(parents=True, exist_ok=True)
+        game.save(run / "games" / "trained-honest" / f"{power}.json")
+    (run / "games" / "trained-honest" / "RUSSIA.json").write_text("{}")
+    text = run_report.write_report(run, MEASURED, tell_press=tell).read_text()
+    assert sorted(told) == ["FRANCE.json", "ITALY.json"]
+    assert "Promises kept, by pair" in text
+    assert "In the 2 saved games of the last evaluations" in text
+    page = (run / "games" / "trained-honest" / "FRANCE.html").read_text()
+    assert '"Leviathan"' in page

@@ -394,7 +394,7 @@ def test_a_page_is_drawn_again_only_after_its_game_has_changed(tmp_path: Path, m
     saved_game(path)
     drawn: list[Path] = []
     draw = game_viewer.write_viewer
-    monkeypatch.setattr(game_viewer, "write_viewer", lambda game, page: drawn.append(game) or draw(game, page))
+    monkeypatch.setattr(game_viewer, "write_viewer", lambda game, *more: drawn.append(game) or draw(game, *more))
     section = [write_report(tmp_path).read_text().split('<section id="games">')[1] for _ in range(2)]
     assert drawn == [path]
     assert section[0] == section[1]

@@ -1,0 +1,50 @@
+"""What became of a game's letters, as its page shows it: promises by phase and pair, and alliances by year."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from grpo_core.errors import EntenteError
+
+
+class PressStory(Protocol):
+    """What a world tells of one saved game."""
+
+    @property
+    def promises(self) -> Mapping[str, Sequence[tuple[str, str, str, str]]]:
+        """Movement phase -> giver, partner, what, and "kept", "broken" or "" if nothing could break it."""
+        ...
+
+    @property
+    def pairs(self) -> Mapping[tuple[str, str], tuple[int, int, int, int]]:
+        """Giver and partner -> promises kept and broken, effective supports, and phases in which both had a unit."""
+        ...
+
+    @property
+    def alliances(self) -> Mapping[int, Sequence[str]]:
+        """Year -> the names of the alliances that stood at its end."""
+        ...
+
+
+# (document of a saved game, its name for errors) -> its story; None for a game without letters.
+TellPress = Callable[[Mapping[str, Any], str], PressStory | None]
+
+
+def told_press(document: Mapping[str, Any], tell: TellPress | None, name: str) -> tuple[dict[str, Any], str]:
+    """What the page's script shows of the press, and a line that says why a damaged game's is left out."""
+    if tell is None:
+        return {}, ""
+    try:
+        story = tell(document, name)
+    except EntenteError as error:
+        return {}, f"Its promises cannot be told: {error}"
+    if story is None:
+        return {}, ""
+    return {
+        "promises": {phase: [list(told) for told in each] for phase, each in story.promises.items()},
+        "pairs": [
+            [giver, partner, kept, kept + broken] for (giver, partner), (kept, broken, *_) in story.pairs.items()
+        ],
+        "alliances": [[year, list(names)] for year, names in story.alliances.items()],
+    }, ""

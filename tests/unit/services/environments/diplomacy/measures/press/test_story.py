@@ -1,0 +1,68 @@
+"""The story of a saved game's letters agrees with what conduct and alliances count."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from opponents.play import play_game
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.measures.press.alliances import alliances_by_year, called
+from services.environments.diplomacy.measures.press.conduct import conduct
+from services.environments.diplomacy.measures.press.story import press_story
+from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.saved_game import SavedGameError
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy
+
+TALKERS = ("honest", "keeper", "breaker", "stabber", "chatter", "honest", "breaker")
+WORLD = Diplomacy(GameSettings(until_year=1903, press_rounds=2))
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    game = WORLD.new_game("", "FRANCE", 4)
+    assert isinstance(game, DiplomacyGame)
+    seats = {power: WORLD.make_bot(name) for power, name in zip(POWERS, TALKERS, strict=True)}
+    asyncio.run(play_game(game, seats, 4))
+    found: dict[str, Any] = json.loads(game.saved())
+    return found
+
+
+def test_a_story_agrees_with_conduct_and_alliances(document: dict[str, Any]) -> None:
+    story = press_story(document, "game")
+    assert story is not None
+    counted = conduct(document, "game")
+    assert {pair: told[:2] for pair, told in story.pairs.items()} == {
+        pair: (own.promises_kept, own.promises_broken) for pair, own in counted.items()
+    }
+    assert sum(broken for _, broken, *_ in story.pairs.values()) > 3
+    years = alliances_by_year(document, "game")
+    assert story.alliances == {year: tuple(map(called, found)) for year, found in years.items()}
+    assert any(story.alliances.values())
+
+
+def test_every_broken_promise_of_a_pair_is_told_in_its_phase(document: dict[str, Any]) -> None:
+    story = press_story(document, "game")
+    assert story is not None
+    assert {phase[-1] for phase in story.promises} == {"M"}
+    broken = Counter(
+        (giver, partner) for told in story.promises.values() for giver, partner, _, end in told if end == "broken"
+    )
+    assert broken.keys() == {pair for pair, (_, lies, *_) in story.pairs.items() if lies}
+    texts = {what for told in story.promises.values() for _, _, what, _ in told}
+    assert "peace" in texts
+    assert {end for told in story.promises.values() for *_, end in told} == {"kept", "broken", ""}
+
+
+def test_a_game_without_letters_has_no_story_and_a_damaged_one_is_refused(document: dict[str, Any]) -> None:
+    silent = {**document, "phases": [{**phase, "messages": []} for phase in document["phases"]]}
+    assert press_story(silent, "silent") is None
+    assert press_story({}, "nothing") is None
+    damaged = {**document, "phases": [{**document["phases"][0], "messages": [{"sender": 3}]}]}
+    with pytest.raises(SavedGameError, match=r"broken\.json: messages before S1901M"):
+        press_story(damaged, "broken.json")
