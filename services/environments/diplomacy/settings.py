@@ -37,6 +37,14 @@ class GameSettings(Settings):
     )
     press_public: bool = Field(False, description="Letters to all powers are delivered as well")
     press_length: int = Field(1000, ge=20, le=100_000, description="Characters of a letter; what is longer is cut off")
+    press_budget: int | None = Field(
+        None,
+        ge=1,
+        le=10**9,
+        description="Characters of all letters of a power in a game; a letter that is longer than what is left is not "
+        "delivered, and who has nothing left is not asked again. Time limits are those of the players: "
+        "opponents.remotes.NAME.timeout_s",
+    )
     reward: dict[str, float] = Field(
         default_factory=lambda: {"center_change": 1.0},
         examples=[{"center_change": 0.5, "dipnet": 0.5}],

@@ -202,7 +202,12 @@ class Diplomacy(World):
             from services.environments.diplomacy.press.table import PressRules
 
             game.negotiate(
-                PressRules(self.settings.press_rounds, self.settings.press_public, self.settings.press_length)
+                PressRules(
+                    self.settings.press_rounds,
+                    self.settings.press_public,
+                    self.settings.press_length,
+                    self.settings.press_budget,
+                )
             )
         return game
 

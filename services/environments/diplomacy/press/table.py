@@ -28,6 +28,7 @@ class PressRules:
     rounds: int = 2  # before each movement phase
     public: bool = False  # whether letters to everybody are delivered
     longest: int = 1000  # characters of a letter; more is cut off
+    budget: int | None = None  # characters of all letters of a power in a game; None: no limit
 
 
 class PressTable:
@@ -42,17 +43,24 @@ class PressTable:
         self.conduct = ConductLog()
         self._letters: list[Letter] = []  # of this phase
         self._earlier: tuple[Letter, ...] = ()
+        self._written: dict[str, int] = dict.fromkeys(POWERS, 0)  # characters of letters that were delivered
         self._notes: dict[str, str] = {}  # power -> what it wrote to itself last
         self._settled: tuple[Verdict, ...] = ()  # of the movement phase that was settled last
 
     def is_open(self, position: Position) -> bool:
         """Whether a round of letters comes before the orders."""
         self._enter(position)
-        return position.kind == "M" and bool(position.to_move) and self._round < self.rules.rounds
+        is_due = position.kind == "M" and bool(position.to_move) and self._round < self.rules.rounds
+        return is_due and (self.rules.budget is None or bool(self.writers(position)))
 
     def writers(self, position: Position) -> tuple[str, ...]:
-        """The powers that write: those that still have a unit or a centre."""
-        return tuple(power for power in POWERS if position.units.get(power) or position.centers.get(power))
+        """The powers that write: those that still have a unit or a centre, and something left of the budget."""
+        there = (power for power in POWERS if position.units.get(power) or position.centers.get(power))
+        return tuple(power for power in there if self._left(power) != 0)
+
+    def _left(self, power: str) -> int | None:
+        """The characters that a power may still write; None: no limit."""
+        return None if self.rules.budget is None else max(0, self.rules.budget - self._written[power])
 
     def view(self, position: Position, power: str) -> PressPosition:
         """The position as ``power`` sees it, with what it may read."""
@@ -77,6 +85,7 @@ class PressTable:
                 accounts={giver: replace(own) for (giver, partner), own in accounts.items() if partner == power},
                 public=self.rules.public,
                 notes=self._notes.get(power, ""),
+                left=self._left(power),
             ),
         )
 
@@ -86,7 +95,7 @@ class PressTable:
         Letters to all powers are between all of them. What the partner has written to itself nobody knows.
         """
         found = self.view(position, partner)
-        press = replace(found.press, notes="", letters=(), earlier=(), waiting={}, promises=(), accounts={})
+        press = replace(found.press, notes="", left=None, letters=(), earlier=(), waiting={}, promises=(), accounts={})
         if hears:
             own = found.press
             press = replace(
@@ -120,8 +129,9 @@ class PressTable:
         """Deliver the letters of a round, each a line ``RECIPIENT text``, and go on to the next; returns them.
 
         A letter without a recipient, to its sender, to an eliminated power, or a second one to the same is a defect and
-        not delivered; one that is too long, or has characters that do not show, is delivered without these. What a
-        power writes to ``NOTES`` takes the place of its notes before.
+        not delivered, nor is one that is longer than what is left of its sender's budget; one that is too long, or has
+        characters that do not show, is delivered without these. What a power writes to ``NOTES`` takes the place of its
+        notes before.
         """
         self._enter(position)
         delivered: list[Letter] = []
@@ -137,7 +147,10 @@ class PressTable:
                     self._notes[sender] = text
                 elif recipient not in recipients:
                     defects.append(Defect(line, "no_recipient"))
+                elif (left := self._left(sender)) is not None and text != SILENCE and len(text) > left:
+                    defects.append(Defect(line, "no_budget"))
                 elif text and text != SILENCE:
+                    self._written[sender] += len(text)
                     recipients.remove(recipient)  # the first letter to each counts
                     says = understand(text, position, sender, recipient)
                     delivered.append(Letter(sender, recipient, text, position.phase, self._round, says))

@@ -27,6 +27,7 @@ class PressView:
     accounts: Mapping[str, Account]  # partner -> its promises to the reader that were tested in earlier phases
     public: bool = False  # whether letters to all powers are delivered
     notes: str = ""  # what the reader has written to itself
+    left: int | None = None  # characters of letters that it may still write in this game; None: no limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,4 +118,6 @@ def _task(position: PressPosition) -> str:
         f"write to {', '.join(others)}; PASS sends no letter.{public} What you write after {NOTES}: only you read, "
         "before your next decisions, in place of your notes before."
     )
+    if press.left is not None:
+        task += f" Your letters of the rest of this game may have {press.left} characters."
     return "\n".join([*waiting, task])

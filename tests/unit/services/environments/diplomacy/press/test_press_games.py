@@ -272,3 +272,33 @@ def test_a_tokenizer_without_the_words_of_press_makes_a_silent_policy() -> None:
         assert tokens.actions(slots, ids) == lines
     prompt = tokens.prompt(view, "FRANCE")
     assert knowing.unk_token_id not in prompt
+
+
+def test_letters_of_a_game_stay_within_the_budget_of_each_power() -> None:
+    written = {}
+    for budget in (None, 60):
+        written[budget] = dict.fromkeys(POWERS, 0)
+        for phase in json.loads(played(TALKERS, 3, press_budget=budget, until_year=1902).saved())["phases"]:
+            for message in phase["messages"]:
+                written[budget][message["sender"]] += len(message["message"])
+    assert max(written[60].values()) <= 60
+    assert written[60]["AUSTRIA"] > 40  # it is honest and writes as long as it may
+    assert written[None]["AUSTRIA"] > 200
+
+
+def test_a_letter_longer_than_what_is_left_is_no_letter_and_who_has_nothing_left_is_not_asked() -> None:
+    game = world(press_budget=10).new_game("", "FRANCE", 0)
+    view = game.view("FRANCE")
+    assert isinstance(view, PressPosition)
+    assert view.press.left == 10
+    step = game.step(
+        {"FRANCE": ("GERMANY PEACE", "ITALY ALLY AGAINST TURKEY", "ENGLAND PEACE"), "ITALY": ("FRANCE PEACE",)}
+    )
+    assert step.defects == 1
+    assert [letter.recipient for letter in game.view("FRANCE").press.letters] == ["GERMANY", "ENGLAND", "FRANCE"]
+    assert game.to_act() == tuple(power for power in POWERS if power != "FRANCE")
+    assert "may have 10 characters" in PressLanguage().sections(view, "FRANCE")[-1].text
+    for _ in range(2):
+        game.step(dict.fromkeys(game.to_act(), ("GERMANY PEACE", "ITALY PEACE", "RUSSIA PEACE")))
+    assert game.phase == "F1901M"  # nobody has anything left, so that no round follows
+    assert game.takes_time
