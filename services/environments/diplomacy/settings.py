@@ -35,7 +35,9 @@ class GameSettings(Settings):
         description="Rounds of letters before each movement phase, in which all powers write to one another and then "
         "read what they were written; 0: no press. Policies whose tokenizer lacks the words of press are silent",
     )
-    press_public: bool = Field(False, description="Letters to all powers are delivered as well")
+    press_public: bool = Field(
+        False, description="Letters to all powers are delivered as well; they bind no power to a promise"
+    )
     press_length: int = Field(1000, ge=20, le=100_000, description="Characters of a letter; what is longer is cut off")
     press_budget: int | None = Field(
         None,

@@ -30,6 +30,28 @@ def sayable(position: Position, power: str, partner: str, *, answers: bool) -> t
     return (SILENCE, *(("ACCEPT", "REJECT") if answers else ()), *both)
 
 
+def sayable_to_all(position: Position, power: str) -> tuple[str, ...]:
+    """The lines that ``power`` may write to all powers, ``PASS`` first; they bind none.
+
+    It may ask for peace or an alliance against somebody, and announce its own legal moves.
+    """
+    found = position.memo.setdefault((sayable_to_all, power), None)
+    if found is None:
+        said = [Proposal("PEACE"), *(Proposal("ALLY", third) for third in partners(position, power))]
+        said += [Proposal("WILL", order) for order in _moves(position, power)]
+        found = position.memo[sayable_to_all, power] = (SILENCE, *(proposal.text for proposal in said))
+    return found
+
+
+def _moves(position: Position, power: str) -> list[str]:
+    return [
+        order
+        for place in position.orderable.get(power, ())
+        for order in position.legal[place]
+        if deed(order, position, power).moves_itself
+    ]
+
+
 def _proposals(position: Position, power: str, partner: str) -> Iterator[Proposal]:
     yield Proposal("PEACE")
     for third in POWERS:

@@ -2,9 +2,9 @@
 
 Example, before the second round of letters::
 
-    ...; TO ENGLAND DMZ ENG; FROM ENGLAND PEACE; HOLDS ENGLAND DMZ ENG; ENGLAND KEPT 3 BROKE 1; LETTERS 2
+    ...; TO ENGLAND DMZ ENG; FROM ENGLAND PEACE; GLOBAL ITALY PEACE; HOLDS ENGLAND DMZ ENG; ENGLAND KEPT 3 BROKE 1; LETTERS 2
 
-``FROM`` and ``TO`` are the letters of this negotiation, ``OWES`` what the reader has promised to a power and ``HOLDS``
+``FROM`` and ``TO`` are the letters of this negotiation, ``GLOBAL`` those of others to all powers, ``OWES`` what the reader has promised to a power and ``HOLDS``
 what it has been promised, then come the promises to it that were kept and broken in earlier phases. Only what letters
 say in the compact language is written, so that no text of a letter gets into a prompt. Beyond ``MOST_ITEMS`` in all the
 oldest letters are left out, whose promises stay.
@@ -14,15 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from services.environments.diplomacy.press.letters import EVERYBODY
 from services.environments.diplomacy.press.proposals import MARKS
-from services.environments.diplomacy.press.sayable import partners, sayable
+from services.environments.diplomacy.press.sayable import partners, sayable, sayable_to_all
 from services.environments.diplomacy.press.view import PressPosition
 from services.environments.playing import Slot
 
 MOST_ITEMS = 36  # letters, promises and accounts in a prompt: some 250 words
 ORDERS = "ORDERS"  # the end of a prompt for orders
 _MOST = 34  # of the numbers that prompts have words for
-_FRAME = ("FROM", "TO", "OWES", "HOLDS", "KEPT", "BROKE", "LETTERS")
+_FRAME = (EVERYBODY, "FROM", "TO", "OWES", "HOLDS", "KEPT", "BROKE", "LETTERS")
 
 
 def press_words() -> tuple[str, ...]:
@@ -43,7 +44,10 @@ def with_letters(prompt: str, position: PressPosition) -> str:
 def _said(position: PressPosition) -> Iterator[str]:
     press = position.press
     for letter in press.letters:
-        mark, other = ("TO", letter.recipient) if letter.sender == press.reader else ("FROM", letter.sender)
+        if letter.sender == press.reader:
+            mark, other = "TO", letter.recipient
+        else:
+            mark, other = EVERYBODY if letter.recipient == EVERYBODY else "FROM", letter.sender
         for proposal in letter.says:
             yield f"{mark} {other} {proposal.text}"
 
@@ -59,12 +63,17 @@ def _promised(position: PressPosition) -> Iterator[str]:
 
 
 def letter_slots(position: PressPosition) -> tuple[Slot, ...]:
-    """One letter to each other power that is still there: its name, then a line of the compact language."""
+    """One letter to each other power that is still there, and one to all where these are delivered.
+
+    Each is its recipient, then a line of the compact language.
+    """
     press = position.press
     lines = {
         partner: sayable(position, press.reader, partner, answers=partner in press.waiting)
         for partner in partners(position, press.reader)
     }
+    if press.public:
+        lines[EVERYBODY] = sayable_to_all(position, press.reader)
     return tuple(
         Slot(tuple(f"{partner} {line}" for line in said), (None,) * len(said)) for partner, said in lines.items()
     )

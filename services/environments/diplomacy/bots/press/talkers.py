@@ -20,9 +20,10 @@ from typing import Literal, cast
 from services.environments.diplomacy.bots.press.promised_orders import breaking, keeping
 from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.press.deeds import helps
+from services.environments.diplomacy.press.letters import EVERYBODY
 from services.environments.diplomacy.press.promises import Promise, PromiseKind, breaks
 from services.environments.diplomacy.press.proposals import JOINT, SILENCE, Proposal
-from services.environments.diplomacy.press.sayable import partners, sayable
+from services.environments.diplomacy.press.sayable import partners, sayable, sayable_to_all
 from services.environments.diplomacy.press.view import PressPosition, writes_press
 from services.environments.diplomacy.rules.draw_votes import accepts_draw
 from services.environments.playing import Bot
@@ -123,7 +124,7 @@ class ChatterBot(Bot):
         self.is_slow = bot.is_slow
 
     def actions(self, position: Position, power: str, seed: int) -> tuple[str, ...]:
-        """A random line to each power, or the other bot's orders."""
+        """A random line to each power, and to all where that is delivered, or the other bot's orders."""
         if not writes_press(position):
             return self._bot.actions(position, power, seed)
         rng, waiting = random.Random(seed), position.press.waiting
@@ -131,6 +132,8 @@ class ChatterBot(Bot):
             partner: _any_line(sayable(position, power, partner, answers=partner in waiting), rng)
             for partner in partners(position, power)
         }
+        if position.press.public:
+            said[EVERYBODY] = _any_line(sayable_to_all(position, power), rng)
         return tuple(f"{partner} {line}" for partner, line in said.items() if line != SILENCE)
 
 

@@ -198,6 +198,24 @@ def test_public_letters_reach_all_where_they_are_allowed() -> None:
         assert [letter.text for letter in game.view(power).press.letters] == ["Peace in our time, m"]  # type: ignore[attr-defined]
 
 
+def test_a_small_policy_writes_to_all_and_reads_what_others_wrote_to_all() -> None:
+    game = world(press_public=True).new_game("", "FRANCE", 0)
+    *_, to_all = LANGUAGE.slots(game.view("FRANCE"), "FRANCE")
+    assert to_all.alternatives[:3] == ("GLOBAL PASS", "GLOBAL PEACE", "GLOBAL ALLY AGAINST GERMANY")
+    assert "GLOBAL WILL A PAR - BUR" in to_all.alternatives
+    step = game.step({"FRANCE": [slot.alternatives[1] for slot in LANGUAGE.slots(game.view("FRANCE"), "FRANCE")]})
+    assert step.defects == 0
+    own, other = (LANGUAGE.prompt(game.view(power), power) for power in ("FRANCE", "ITALY"))
+    assert "; TO GLOBAL PEACE; " in own
+    assert "; FROM FRANCE PEACE; GLOBAL FRANCE PEACE; " in other
+    assert len(LANGUAGE.slots(game.view("ITALY"), "ITALY")) == 7
+    tokenizer = make_word_tokenizer(LANGUAGE.words(), LANGUAGE.word_pattern, LANGUAGE.joins)
+    for text in (own, other, *to_all.alternatives):
+        assert tokenizer.unk_token_id not in tokenizer.encode(text)
+    private = world().new_game("", "FRANCE", 0)
+    assert len(LANGUAGE.slots(private.view("FRANCE"), "FRANCE")) == 6
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 10_000), st.lists(st.text(max_size=200), max_size=5))
 def test_nobody_reads_what_is_not_theirs_whatever_is_written(seed: int, texts: list[str]) -> None:
