@@ -2,12 +2,12 @@
 
 Example, before the second round of letters::
 
-    ...; TO ENGLAND DMZ ENG; FROM ENGLAND PEACE; GLOBAL ITALY PEACE; HOLDS ENGLAND DMZ ENG; ENGLAND KEPT 3 BROKE 1; LETTERS 2
+    ...; TO ENGLAND DMZ ENG; FROM ENGLAND PEACE; GLOBAL ITALY PEACE; HOLDS ENGLAND DMZ ENG; ENGLAND KEPT 3; LETTERS 2
 
-``FROM`` and ``TO`` are the letters of this negotiation, ``GLOBAL`` those of others to all powers, ``OWES`` what the reader has promised to a power and ``HOLDS``
-what it has been promised, then come the promises to it that were kept and broken in earlier phases. Only what letters
-say in the compact language is written, so that no text of a letter gets into a prompt. Beyond ``MOST_ITEMS`` in all the
-oldest letters are left out, whose promises stay.
+``FROM`` and ``TO`` are the letters of this negotiation, ``GLOBAL`` those of others to all powers, ``OWES`` what the
+reader has promised to a power and ``HOLDS`` what it has been promised, then come the promises to it that were kept and
+broken in earlier phases. Only what letters say in the compact language is written, so that no text of a letter gets
+into a prompt. Beyond ``MOST_ITEMS`` in all the oldest letters are left out, whose promises stay.
 """
 
 from __future__ import annotations
