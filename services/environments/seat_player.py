@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-PlayerKind = Literal["bot", "checkpoint", "learner", "remote", "program", "person"]
+PlayerKind = Literal["bot", "checkpoint", "learner", "shipped", "remote", "program", "person"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def _describe_saved(name: str, remotes: ChatPlayers, temperature: float | None, 
         temperature = config.evaluation.temperature if evaluation else config.inference.temperature
     decoding = config.inference.decoding
     if champion is not None:
-        return SeatPlayer(CHAMPION, "checkpoint", champion.version, champion.checksum, decoding, temperature)
+        return SeatPlayer(CHAMPION, "shipped", champion.version, champion.checksum, decoding, temperature)
     shown, version = _exported(folder, config.world.roles) or _in_a_run(folder)
     return SeatPlayer(shown, "checkpoint", version, weights_checksum(folder), decoding, temperature)
 

@@ -41,8 +41,8 @@ class Seat:
     """One player; all texts are printable lines, empty where nothing was recorded."""
 
     player: str  # "demo/checkpoints/90", "dumbbot"
-    kind: str  # "bot", "checkpoint", "learner" or "remote"
-    version: str  # "90 updates", "release 0.1.0"
+    kind: str  # "bot", "checkpoint", "learner", "shipped" or "remote"
+    version: str  # "90 updates", "version 55", "release 0.1.0"
     checksum: str
     sampling: str  # "constrained, temperature 1"
 
@@ -105,6 +105,8 @@ def read_origin(document: Mapping[str, Any], powers: tuple[str, ...]) -> Origin:
 
 def _seat(seat: _Seat, record: _Record) -> Seat:
     version = "" if seat.version is None else f"{seat.version} updates"
+    if seat.version is not None and seat.kind == "shipped":  # with the package, whose releases number it
+        version = f"version {seat.version}"
     if seat.version is None and seat.checksum and seat.kind in ("bot", "remote"):
         version = f"release {_shown(record.package_version)}"  # their checksums change with it
     temperature = None if seat.temperature is None else f"temperature {seat.temperature:g}"

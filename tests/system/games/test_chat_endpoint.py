@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +91,24 @@ def test_with_free_text_defects_are_counted_and_the_game_continues(server: OpenA
     assert all(counted["calls"] == 2 for _, _, counted in france.seen)
     assert all(counted["corrections"] == 1 for _, _, counted in france.seen)
     assert all(counted["defects"] > 0 for position, _, counted in france.seen if position.kind != "A")
+
+
+def test_seven_chat_models_play_with_press(server: OpenAIServer, tmp_path: Path) -> None:
+    (tmp_path / "players.toml").write_text(
+        f'[opponents.remotes.tiny]\nbase_url = "{server.url}"\nmodel = "{MODEL}"\nmax_completion_length = 400\n'
+    )
+    words = "play --press --default remote:tiny --until 1901 --out game.json --html game.html --config players.toml"
+    played = subprocess.run(
+        [*ENTENTE, *words.split(), "--show-prompts"], capture_output=True, text=True, cwd=tmp_path, timeout=1500
+    )
+    assert played.returncode == 0, played.stdout[-2000:] + played.stderr
+    (counters,) = [line for line in played.stdout.splitlines() if line.startswith("remote:tiny: ")]
+    assert "failures 0" in counters
+    calls = int(counters.split("calls ")[1].split()[0].replace(",", "").rstrip(","))
+    assert calls >= 7 * 2 * 3  # two rounds of letters and the orders of two movement phases
+    document = json.loads((tmp_path / "game.json").read_text())
+    orders = [order for phase in document["phases"] for own in (phase["orders"] or {}).values() for order in own or ()]
+    assert len(orders) >= 2 * 22  # structured output makes them legal, while letters are free text
 
 
 def test_the_play_command_uses_a_chat_endpoint_until_the_server_is_killed(server: OpenAIServer, tmp_path: Path) -> None:

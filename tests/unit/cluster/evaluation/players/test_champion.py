@@ -198,7 +198,7 @@ def test_a_game_to_1901_says_that_it_played(here: Path, command) -> None:
     seats = json.loads(game)[ORIGIN_KEY]["seats"]
     champion = shipped_champion()
     assert seats["FRANCE"]["player"] == "champion"
-    assert seats["FRANCE"]["kind"] == "checkpoint"
+    assert seats["FRANCE"]["kind"] == "shipped"
     assert seats["FRANCE"]["version"] == champion.version
     assert seats["FRANCE"]["checksum"] == champion.checksum == weights_checksum(ROOM / WEIGHTS)
     assert {seat["player"] for power, seat in seats.items() if power != "FRANCE"} == {"random"}

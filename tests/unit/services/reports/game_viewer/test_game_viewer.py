@@ -152,6 +152,13 @@ def test_a_damaged_record_is_one_line_beside_the_game(record: Any, tmp_path: Pat
     assert (data["seats"], data["originNote"], len(data["frames"])) == ({}, line, 4)
 
 
+def test_a_policy_that_ships_has_a_version_and_no_count_of_updates(tmp_path: Path, saved: dict[str, Any]) -> None:
+    seats = {"FRANCE": {**SEAT, "kind": "shipped", "version": 55}, "ITALY": {**SEAT, "kind": "learner", "version": 55}}
+    record = {"schema": 1, "seats": seats}
+    shown = write_viewer(file_of(tmp_path, {**saved, "entente": record}), tmp_path / "game.html").origin.seats
+    assert (shown["FRANCE"].version, shown["ITALY"].version) == ("version 55", "55 updates")
+
+
 def test_texts_of_the_record_are_printable_and_no_markup(tmp_path: Path, saved: dict[str, Any]) -> None:
     evil = "</script><script>alert(1)</script>\x1b[2J\u202e\n" + "y" * 400
     seat = dict.fromkeys(("player", "kind", "checksum", "decoding"), evil)
