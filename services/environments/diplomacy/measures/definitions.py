@@ -82,6 +82,10 @@ _PHASE = "a movement phase in which it had units"
 PRESS_MEASURES = (  # of games with press
     _mean("letters", "letters", "Letters", f"letters it sent, {_PHASE}", high=60.0),
     _mean("promises", "promises", "Promises", "promises it gave that could be broken", high=1e4),
+    _mean(
+        "promises_broken", "promises_broken", "Promises broken",
+        "of these it broke; over promises it is the share of all", high=1e4,
+    ),
     _mean("honesty", "honesty", "Honesty", "share of these that it kept, mean over games; 1 where it gave none"),
     _mean(
         "partners_honesty", "partners_honesty", "Honesty of partners",

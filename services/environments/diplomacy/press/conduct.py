@@ -83,6 +83,7 @@ class ConductLog:
         return {
             "letters": a_phase(given, "letters") + self.public[power] / phases,
             "promises": float(sum(each.promises_kept + each.promises_broken for each in given)),
+            "promises_broken": float(sum(each.promises_broken for each in given)),
             "honesty": _honesty(given),
             "partners_honesty": _honesty(got),
             "cross_supports": a_phase(given, "supports"),

@@ -26,7 +26,8 @@ _CHARTS = (
     ("attacks", "Attacks", "a movement phase", (("attacks", "by the policy"), ("attacks_received", "on it")),
      "Orders against a power's unit or centre, whether or not they succeed."),
     ("letters", "Letters", "a movement phase", (("letters", "letters"),), "Letters that the policy sent."),
-    ("promises", "Promises", "a game", (("promises", "promises"),), "Promises that the policy could have broken."),
+    ("promises", "Promises", "a game", (("promises", "given"), ("promises_broken", "broken")),
+     "Promises of the policy that it could have broken, and those of them that it broke."),
 )  # fmt: skip
 
 

@@ -97,6 +97,7 @@ def test_a_game_counts_what_its_saved_file_shows(tmp_path) -> None:
         given = [own for (acting, _), own in saved.items() if acting == power]
         phases, kept = game.press.conduct.phases[power], sum(own.promises_kept for own in given)
         assert outcome["letters"] == pytest.approx(sum(own.letters for own in given) / phases)
+        assert outcome["promises_broken"] == outcome["promises"] - kept
         assert outcome["promises"] == sum(own.promises_kept + own.promises_broken for own in given)
         assert outcome["honesty"] == pytest.approx(kept / outcome["promises"] if outcome["promises"] else 1)
         assert record.learners[power].parts["honesty"] == -sum(own.promises_broken for own in given)
