@@ -22,6 +22,7 @@ SUITE = {
     "bots": "system.bots",
     "playouts": "system.playouts",
     "evaluation": "system.evaluation",
+    "press": "system.press",
     "engine": "inference.torch_engine",
     "vllm": "inference.vllm_engine",
     "learner": "learner.step",

@@ -54,9 +54,9 @@ def bench(
         list[str] | None,
         typer.Option(
             metavar="NAME[,NAME...]",
-            help="Repeatable; of: game_loop, bots, playouts, evaluation, engine, vllm, learner, head, trl_step, gpu, "
-            "replay, load, weights; overlap and trl_training, which train for minutes a round, are measured only when "
-            "they are named.",
+            help="Repeatable; of: game_loop, bots, playouts, evaluation, press, engine, vllm, learner, head, trl_step, "
+            "gpu, replay, load, weights; overlap and trl_training, which train for minutes a round, are measured only "
+            "when they are named.",
         ),
     ] = None,
     rounds: Annotated[
