@@ -10,10 +10,13 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from cluster.cli import conduct, data, diagnostics, export, groups, listen, play, replay, scenarios, solve, training
+from cluster.cli import data, diagnostics, export, solve, training
 from cluster.cli.evaluate import compare, evaluate, ladder
+from cluster.cli.games import play, replay, scenarios
+from cluster.cli.groups import groups
 from cluster.cli.output import discard, say
-from cluster.cli.population import population_app
+from cluster.cli.population.population import population_app
+from cluster.cli.press import conduct, listen
 from cluster.errors import INTERRUPTED
 from grpo_core.errors import EntenteError, one_line
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from cluster.cli import app as cli
-from cluster.cli.audit_tables import recommendation, show
+from cluster.cli.groups.audit_tables import recommendation, show
 from cluster.configs.loader import dump_config
 from cluster.configs.schema import Config
 from cluster.diagnostics.groups_audit import audit_groups, explained_by_keys, find_leaks, read_records, recommended_key

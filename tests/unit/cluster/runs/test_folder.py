@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cluster.cli.diagnostics import report
-from cluster.cli.population import list_members
+from cluster.cli.population.population import list_members
 from cluster.configs.loader import dump_config, load_config
 from cluster.configs.schema import Config
 from cluster.diagnostics.groups_audit import read_records

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.cli.population import add
+from cluster.cli.population.population import add
 from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of, folder_payload, merged
 from grpo_core.models.named_tensors import from_safetensors, named_tensors

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from cluster.cli.population_tables import ratings_as_json, show_ratings
+from cluster.cli.population.population_tables import ratings_as_json, show_ratings
 from opponents.ratings.book import RatingBook
 from services.environments.diplomacy.position import POWERS
 from services.environments.environment import RatingScale

@@ -9,7 +9,7 @@ import typer
 
 from cluster.cli.options import JsonOrStdout, comma_separated, seed_option, write_json
 from cluster.cli.output import say
-from cluster.cli.saved_games import saved_files
+from cluster.cli.press.saved_games import saved_files
 from cluster.errors import RunError
 
 if TYPE_CHECKING:

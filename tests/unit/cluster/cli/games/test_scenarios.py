@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from cluster.cli.app import app
-from cluster.cli.scenario_tables import print_scores
+from cluster.cli.games.scenario_tables import print_scores
 from cluster.evaluation.scenario_runs import run_scenarios
 from grpo_core.errors import EntenteError
 from opponents.players.chat_players import ChatPlayers

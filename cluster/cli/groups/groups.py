@@ -35,7 +35,7 @@ def audit(
 
     from rich.console import Console
 
-    from cluster.cli.audit_tables import offer_gradients, show, show_gradients
+    from cluster.cli.groups.audit_tables import offer_gradients, show, show_gradients
     from cluster.diagnostics.groups_audit import audit_groups, read_records
 
     console = Console()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cluster.cli.options import JsonOrStdout, write_json
-from cluster.cli.saved_games import saved_files
+from cluster.cli.press.saved_games import saved_files
 
 if TYPE_CHECKING:
     from grpo_core.statistics.estimate import Estimate

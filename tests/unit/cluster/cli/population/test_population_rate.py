@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cluster.cli.population import population_app
+from cluster.cli.population.population import population_app
 from cluster.configs.loader import dump_config, load_config
 from cluster.errors import RunError
 from cluster.evaluation.ratings import matches

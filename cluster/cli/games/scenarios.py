@@ -124,7 +124,7 @@ def run(
     for name in players:
         check_player(name.removeprefix(LOYAL), remotes)
     found = _chosen(file, family, country, scenario)
-    from cluster.cli.scenario_tables import print_scores, write_csv
+    from cluster.cli.games.scenario_tables import print_scores, write_csv
     from cluster.evaluation.scenario_runs import results_document, run_scenarios
     from cluster.runs.progress_bars import progress_bars
 

@@ -38,7 +38,7 @@ def list_members(run: Run, json_out: Json = None) -> None:
     """All members of a run's population, also retired ones: rating, games, and the learner's score against each."""
     from rich.console import Console
 
-    from cluster.cli.population_tables import members_as_json, read_standings, show_members
+    from cluster.cli.population.population_tables import members_as_json, read_standings, show_members
 
     population = _open(run)
     standings = read_standings(run, [member.id for member in population.members], _world(run))
@@ -51,7 +51,7 @@ def show(run: Run, member_id: MemberId, json_out: Json = None) -> None:
     """The full record of one member; its weights (or the version of its bot) are checked."""
     from rich.console import Console
 
-    from cluster.cli.population_tables import facts, show_member
+    from cluster.cli.population.population_tables import facts, show_member
 
     population = _open(run)
     member = population[member_id]
@@ -225,7 +225,7 @@ def rate(
     for name in names:
         outsider_id(name, world.bots)
     # Slow to import; wrong names need none of it.
-    from cluster.cli.population_tables import ratings_as_json, show_ratings
+    from cluster.cli.population.population_tables import ratings_as_json, show_ratings
     from cluster.evaluation.ratings.matches import rate as play_and_rate
     from cluster.runs.progress_bars import progress_bars
     from opponents.ratings.storage import saved_ratings

@@ -1,0 +1,1 @@
+"""``entente play``, ``replay`` and ``scenarios``: single games."""

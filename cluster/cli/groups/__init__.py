@@ -1,0 +1,1 @@
+"""``entente groups``: which episodes were compared, and what grouping is worth."""

@@ -1,0 +1,1 @@
+"""``entente population``: the members of a run's population."""

@@ -1,0 +1,1 @@
+"""``entente conduct`` and ``entente listen``: what players said, promised and did in saved games."""
