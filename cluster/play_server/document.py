@@ -17,9 +17,9 @@ from cluster.play_server.seats import PERSON
 from cluster.runs.provenance import commit
 from grpo_core.errors import one_line
 from services.environments.diplomacy.ending import parse_ending
-from services.environments.diplomacy.game import past_phase
 from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.past_phases import past_phase
 from services.environments.diplomacy.saved_game import SavedGameError, check_saved_game
 from services.environments.seat_player import SeatPlayer
 

@@ -14,9 +14,10 @@ from typing import Any
 from cluster.play_server.seats import PERSON
 from grpo_core.seeds import derive_seed
 from services.environments.diplomacy.ending import Ending, parse_ending
-from services.environments.diplomacy.game import DiplomacyGame, past_phase
+from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, PastPhase, Position
 from services.environments.diplomacy.rules.orders import check
+from services.environments.diplomacy.rules.past_phases import past_phase
 
 COMPLETED = "COMPLETED"
 _LAST_YEAR = 9999  # a line's own ending ends it

@@ -27,6 +27,7 @@ from services.environments.diplomacy.rules.draw_votes import split_votes
 from services.environments.diplomacy.rules.engine_position import read_position
 from services.environments.diplomacy.rules.fast_engine import FastGame
 from services.environments.diplomacy.rules.orders import check
+from services.environments.diplomacy.rules.past_phases import past_phases, winners_of
 from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
 from services.environments.diplomacy.scoring.rewards import final_parts, phase_parts
 from services.environments.diplomacy.scoring.shares import Outcome, places, sum_of_squares
@@ -79,7 +80,7 @@ class DiplomacyGame(Game):
     def position(self) -> Position:
         """The current phase as plain data, computed once per phase; without legal orders when the game is done."""
         if self._position is None:
-            past = self._past if self._past is not None else _past_phases(self._engine)
+            past = self._past if self._past is not None else past_phases(self._engine)
             found = read_position(self._engine, self._phase(), self.is_done, past)
             if self.draw_votes and found.kind == "M" and found.to_move:
                 found = replace(found, draw_vote=DrawVote(self._wanted, found.year - 1 - self._changed))
@@ -285,7 +286,7 @@ class DiplomacyGame(Game):
                 survivors = tuple(power for power in POWERS if centers[power])
                 return Outcome(centers, "draw", survivors, self._year() - 1, phases)
             return Outcome(centers, "year_limit", (), self.until_year, phases)
-        winners = _winners(self._engine)
+        winners = winners_of(self._engine)
         solo = len(winners) == 1 and centers[winners[0]] >= CENTERS_TO_WIN
         return Outcome(centers, "solo" if solo else "draw", winners, int(self._phase()[1:5]), phases)
 
@@ -362,38 +363,6 @@ class DiplomacyGame(Game):
         if self._engine.outcome:
             return str(self._engine.outcome[0])
         return str(self._engine.state_history.last_key())
-
-
-def past_phase(
-    phase: str, orders: Mapping[str, Sequence[str] | None], results: Mapping[str, Sequence[Any]]
-) -> PastPhase:
-    """Make a past phase from the engine's records of it, or from those of a saved game."""
-    ordered = {power: tuple(sorted(orders.get(power) or ())) for power in POWERS}
-    came_of = {unit: tuple(word for each in found if (word := str(each))) for unit, found in results.items()}
-    return PastPhase(
-        phase,
-        {power: own for power, own in ordered.items() if own},
-        {unit: words for unit, words in came_of.items() if words},
-    )
-
-
-def _past_phases(engine: Any) -> tuple[PastPhase, ...]:
-    """Return the phases since the latest movement phase, that one first."""
-    past: list[PastPhase] = []
-    for phase, orders in engine.order_history.reversed_items():
-        past.append(past_phase(str(phase), orders, engine.result_history[phase]))
-        if past[-1].phase.endswith("M"):
-            break
-    return tuple(reversed(past))
-
-
-def _winners(engine: Any) -> tuple[str, ...]:
-    """Return the engine's winners; a loaded game has only its note, 'Victory by: FRA, GER'."""
-    if engine.outcome:
-        return tuple(sorted(engine.outcome[1:]))
-    _, _, names = str(engine.note).partition("Victory by: ")
-    short = {name.strip() for name in names.split(",")}
-    return tuple(name for name in POWERS if name[:3] in short)
 
 
 def _read_saved_game(path: Path) -> FastGame:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from grpo_core.errors import one_line
-from services.environments.diplomacy.game import DiplomacyGame, past_phase
+from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, PastPhase, Position
+from services.environments.diplomacy.rules.past_phases import past_phase
 from services.environments.diplomacy.saved_game import SavedGameError
 
 _LAST_YEAR = 9999  # none is reached: a saved game is over or not by its own phases

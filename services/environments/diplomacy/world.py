@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from grpo_core.types import Measure
 from services.environments.diplomacy.bots.registry import BOT_NAMES, NEGOTIATORS
 from services.environments.diplomacy.ending import Ending
-from services.environments.diplomacy.measures.definitions import EVALUATED, PRESS_MEASURES, definition
-from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
+from services.environments.diplomacy.measures.definitions import EVALUATED, PRESS_MEASURES, TRAINED, definition
+from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.scoring.rewards import PRESS_PARTS, check_weights
 from services.environments.diplomacy.settings import PRESS_ROUNDS, DiplomacyEvaluation, DiplomacyImitation, GameSettings
 from services.environments.diplomacy.text.language import DiplomacyLanguage
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from services.environments.diplomacy.measures.press.story import PressStory
     from services.environments.playing import PromptedPolicy
 
-CENTERS = 34.0  # of the map
 PLAYOUT_YEARS = 2  # simulated games go to the end of the next year
 _Game = TypeVar("_Game", bound="DiplomacyGame")
 
@@ -43,29 +42,7 @@ class Diplomacy(World):
 
     name = "diplomacy"
     role_name = "country"
-    measures: tuple[Measure, ...] = (
-        Measure(
-            "centers", "centers", "Centres", "mean final centres", "mean", 0.0, CENTERS, "centers",
-            column="mean_centers", value="final supply centres", phrase="{} centres", goal=CENTERS_TO_WIN,
-            even=CENTERS / len(POWERS),
-            even_note="of 34 centres that each of seven equal players holds once all are owned",
-            even_row="34 / 7 centres once all are owned",
-        ),
-        Measure("win_rate", "solo", "Solos", "share of solos", "share", phrase="solos {}"),
-        Measure(
-            "top_rate", "top", "Games led, ties included", "share of games led, ties included", "share", header="leads",
-            phrase="leads {}", note="Leads: games at whose end no power had more centres; ties count as leads.",
-        ),
-        Measure(
-            "survival_rate", "survived", "Survival", "share of games survived", "share", header="survives",
-            phrase="survived {}",
-        ),
-        Measure(
-            "sum_of_squares", "sum_of_squares", "Squares", "share of the squared centres, 1 for a solo", "mean",
-            note="Squares: the share of squared centres, 1 for a solo.", even=1 / len(POWERS),
-            even_row="1/7 of the squared ones", only_evaluated=True,
-        ),
-    )  # fmt: skip
+    measures: tuple[Measure, ...] = TRAINED
     looks_ahead = True
     has_press = True
     saves_positions = True

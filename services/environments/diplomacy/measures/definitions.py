@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grpo_core.types import Measure
+from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
 
 _ORDERS = "of the orders of its units in movement phases"
 
@@ -18,6 +19,30 @@ def _share(name: str, outcome: str, title: str, text: str, **more: Any) -> Measu
     return Measure(name, outcome, title, text, "share", **more)
 
 
+CENTERS = 34.0  # of the map
+TRAINED = (  # of training and its evaluations
+    Measure(
+        "centers", "centers", "Centres", "mean final centres", "mean", 0.0, CENTERS, "centers",
+        column="mean_centers", value="final supply centres", phrase="{} centres", goal=CENTERS_TO_WIN,
+        even=CENTERS / len(POWERS),
+        even_note="of 34 centres that each of seven equal players holds once all are owned",
+        even_row="34 / 7 centres once all are owned",
+    ),
+    Measure("win_rate", "solo", "Solos", "share of solos", "share", phrase="solos {}"),
+    Measure(
+        "top_rate", "top", "Games led, ties included", "share of games led, ties included", "share", header="leads",
+        phrase="leads {}", note="Leads: games at whose end no power had more centres; ties count as leads.",
+    ),
+    Measure(
+        "survival_rate", "survived", "Survival", "share of games survived", "share", header="survives",
+        phrase="survived {}",
+    ),
+    Measure(
+        "sum_of_squares", "sum_of_squares", "Squares", "share of the squared centres, 1 for a solo", "mean",
+        note="Squares: the share of squared centres, 1 for a solo.", even=1 / len(POWERS),
+        even_row="1/7 of the squared ones", only_evaluated=True,
+    ),
+)  # fmt: skip
 RESULTS = (
     _mean("mean_centers", "centers", "Centres", "mean supply centres at the end", high=34.0, unit="centers"),
     _share("solo_rate", "solo", "Solos", "share of games won with 18 centres"),
