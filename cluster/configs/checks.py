@@ -135,16 +135,19 @@ def check_specialists(
         )
 
 
-def check_talk_credit(policy: PolicySettings, inference: InferenceSettings, world: World) -> None:
+def check_talk_credit(
+    policy: PolicySettings, inference: InferenceSettings, rollout: RolloutSettings, world: World
+) -> None:
     """Check that the reward parts for talk, if any is named, can be told from probabilities under a mask."""
     part = next((name for name in TALK_PARTS if name in world.reward_weights), None)
     if part is None:
         return
     needs = {
-        'inference.engine = "torch", which tells probabilities': inference.engine != "vllm",
+        'inference.engine = "torch", which tells probabilities': inference.engine == "torch",
         "inference.decoding other than free": inference.decoding != "free",
         "inference.thinking_tokens = 0": not inference.thinking_tokens,
         "policy.specialists = false": not policy.specialists,
+        "rollout.share_gpu_with_learner = false": not rollout.share_gpu_with_learner,
     }
     if missing := [text for text, is_met in needs.items() if not is_met]:
         raise ValueError(f"the reward part {part} needs {', '.join(missing)}")

@@ -27,6 +27,7 @@ from services.reports.game_viewer.comparison import comparison_page
 from services.reports.game_viewer.decisions import GameDecisions
 from services.reports.game_viewer.frames import read_saved_game as read_shown_game
 from services.reports.game_viewer.game_viewer import Replay, decisions_beside, make_replay, replay_page
+from services.reports.game_viewer.press import short_name
 from services.reports.page import write_page
 
 
@@ -97,7 +98,7 @@ def _replay(game: Path, asked: _Asked | None) -> Replay:
     decisions, note = decisions_beside(game)
     if asked is not None:
         decisions, note = asked.about(game), ""
-    return make_replay(document, decisions, note, tell_press=press_story, name=str(game))
+    return make_replay(document, decisions, note, tell_press=press_story, name=short_name(game))
 
 
 def _played_by(document: Mapping[str, Any], player: SeatPlayer) -> list[str]:

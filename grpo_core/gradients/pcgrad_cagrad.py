@@ -100,9 +100,10 @@ def cagrad_weights(gram_GG: Float64Array, c: float) -> Float64Array:
         return mean_G
     rows_GR = _vectors_with_inner_products(gram_GG / largest)
     gram_GG = rows_GR @ rows_GR.T
-    radius = c * _length(mean_G, rows_GR)
-    if radius <= np.finfo(np.float64).eps:
-        return mean_G
+    length = _length(mean_G, rows_GR)
+    radius = c * length
+    if length <= math.sqrt(np.finfo(np.float64).eps) or radius == 0:
+        return mean_G  # inner products do not tell where a mean that short points
     low, high = math.log(_LEAST_PENALTY), max(-math.log(radius), 0.0)
     simplex_G = _worst_mixture(gram_GG, math.exp(low))
     if _length(simplex_G, rows_GR) <= radius * math.exp(low):
@@ -161,8 +162,8 @@ def _non_negative_least_squares(normal_GG: Float64Array, target_G: Float64Array)
 def _vectors_with_inner_products(gram_GG: Float64Array) -> Float64Array:
     """Return G vectors, shape (G, R), whose inner products are the given ones, without directions that are rounding.
 
-    The length of a mixture of them is exact to rounding; from the inner products it would be to its square root, so
-    that a mixture in which the gradients nearly cancel could not be told from 0.
+    From the inner products alone a mixture in which the gradients nearly cancel cannot be told from 0: its squared
+    length is lost in their rounding.
     """
     values_G, vectors_GG = np.linalg.eigh(gram_GG)
     kept_G = values_G > len(gram_GG) * np.finfo(np.float64).eps * values_G.max()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from opponents.insight.choices import OrderChoice, order_choices
@@ -25,6 +25,8 @@ class TalkCredit:
 
     policy: LLMPolicy
     parts: frozenset[str]  # of ``TALK_PARTS``
+    # One sheet at a time, over all games: each is scored with a key-value cache of its own.
+    turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1), compare=False)
 
     @classmethod
     def wanted(cls, policy: Policy, weights: Collection[str]) -> TalkCredit | None:
@@ -50,7 +52,7 @@ class TalkCredit:
         when it reads the letters between the two than when it reads none; the mean over partners.
         speaking: how far the seat's letters moved the orders of those that read them, as the divergence (in bits) of
         their probabilities from what they would be without these letters, summed along the orders that were given; the
-        mean over partners. Only language policies have probabilities: partners of other kinds count 0.
+        mean over partners. Other readers than policies under a mask in an engine that tells probabilities count 0.
 
         Orders that the policy could not have written, such as illegal ones of a free text, count 0 as well. Raises
         EngineError as ``order_choices``.
@@ -61,44 +63,41 @@ class TalkCredit:
         found: dict[str, float] = {}
         if LISTENING in self.parts:
             told = [
-                self._told(heard, unheard, partner, decisions[partner].actions)
+                await self._told(heard, unheard, partner, decisions[partner].actions)
                 for partner, (heard, unheard) in partners.items()
             ]
-            found[LISTENING] = math.fsum(await asyncio.gather(*told)) / len(partners)
+            found[LISTENING] = math.fsum(told) / len(partners)
         if SPEAKING in self.parts:
             moved = [
-                _moved(reader, game.view(partner), silent, partner, decisions[partner].actions)
+                await self._moved(reader, game.view(partner), silent, partner, decisions[partner].actions)
                 for partner, silent in game.had_it_not_spoken(seat).items()
                 if _tells_probabilities(reader := seats[partner])
             ]
-            found[SPEAKING] = math.fsum(await asyncio.gather(*moved)) / len(partners)
+            found[SPEAKING] = math.fsum(moved) / len(partners)
         return found
 
     async def _told(self, heard: View, unheard: View, partner: str, orders: Sequence[str]) -> float:
         """Bits of surprise at a partner's orders that letters spare."""
-        with_letters, without = await _both(self.policy, heard, unheard, partner, orders)
+        with_letters, without = await self._both(self.policy, heard, unheard, partner, orders)
         return sum(_bits(each.chosen_probability) for each in without) - sum(
             _bits(each.chosen_probability) for each in with_letters
         )
 
+    async def _moved(self, reader: LLMPolicy, view: View, silent: View, partner: str, orders: Sequence[str]) -> float:
+        """The divergence of a reader's choices with letters from those without, in bits, along its orders."""
+        with_letters, without = await self._both(reader, view, silent, partner, orders)
+        return math.fsum(map(divergence, with_letters, without))
 
-async def _moved(reader: LLMPolicy, view: View, silent: View, partner: str, orders: Sequence[str]) -> float:
-    """The divergence of a reader's choices with letters from those without, in bits, along its orders."""
-    with_letters, without = await _both(reader, view, silent, partner, orders)
-    return math.fsum(map(divergence, with_letters, without))
-
-
-async def _both(
-    policy: LLMPolicy, view: View, other: View, seat: str, orders: Sequence[str]
-) -> tuple[list[OrderChoice], list[OrderChoice]]:
-    """The choices along one sheet under two views; none where the sheet cannot be written."""
-    try:
-        first, second = await asyncio.gather(
-            order_choices(policy, view, seat, orders), order_choices(policy, other, seat, orders)
-        )
-    except InsightError:
-        return [], []
-    return first, second
+    async def _both(
+        self, policy: LLMPolicy, view: View, other: View, seat: str, orders: Sequence[str]
+    ) -> tuple[list[OrderChoice], list[OrderChoice]]:
+        """The choices along one sheet under two views; none where the sheet cannot be written."""
+        async with self.turn:
+            try:
+                first = await order_choices(policy, view, seat, orders)
+                return first, await order_choices(policy, other, seat, orders)
+            except InsightError:
+                return [], []
 
 
 def divergence(choice: OrderChoice, other: OrderChoice) -> float:
@@ -111,7 +110,10 @@ def divergence(choice: OrderChoice, other: OrderChoice) -> float:
 
 
 def _tells_probabilities(policy: Policy) -> TypeGuard[LLMPolicy]:
-    return isinstance(policy, LLMPolicy) and policy.constrained and isinstance(policy.engine, ScoringEngine)
+    """Whether a policy chooses under a mask, without a thought, in an engine that tells probabilities."""
+    if not (isinstance(policy, LLMPolicy) and policy.constrained and policy.tokens.thought is None):
+        return False
+    return isinstance(policy.engine, ScoringEngine)
 
 
 def _bits(probability: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from cluster.cli.evaluate.tables import signed
+from cluster.cli.evaluate.tables import letters_text, signed
 from cluster.cli.tables import new_table, plain, print_note
 from cluster.evaluation.figures.comparison import COMPARED, MIXED, Comparison
 from grpo_core.types import Measure
@@ -33,7 +33,9 @@ def print_comparison(found: Comparison, world: World) -> None:
         most = max(row["games"] for row in rows)
         opposition = MIXED if against == MIXED else world.opposition(against)
         console.print()
-        console.print(Text(f"{opposition}, {most} {games} each, to {rows[0]['until_year']}", style="bold"))
+        console.print(
+            Text(f"{opposition}, {most} {games}{letters_text(rows[0])} each, to {rows[0]['until_year']}", style="bold")
+        )
         console.print(_by_measure(rows, measures))
         console.print(_by_country(rows, measures[COMPARED[1]], world))
         pairs = [row for row in found.differences if row["against"] == against]

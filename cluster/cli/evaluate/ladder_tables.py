@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from cluster.cli.evaluate.tables import letters_text
 from cluster.cli.tables import new_table, plain, print_note
 from cluster.evaluation.ladder.columns import Column
 from cluster.evaluation.ladder.document import scale_text
@@ -25,7 +26,8 @@ def print_ladder(found: Ladder, shown: Sequence[Column], world: World, console: 
     """Print the table, and below it what it does not say by itself."""
     first = found.rows[0]
     tables = f", {found.mixed_games} mixed tables" if found.mixed_games else ""
-    title = f"{world.opposition(found.against)}, {first['games']} games each{tables}, to {first['until_year']}"
+    games = f"{first['games']} games{letters_text(first)} each{tables}"
+    title = f"{world.opposition(found.against)}, {games}, to {first['until_year']}"
     console.print()
     console.print(Text(title, style="bold"))
     rated = ["rating"] if found.mixed_games else []

@@ -11,13 +11,18 @@ from services.environments.environment import World
 NO_INTERVAL = ""
 
 
+def letters_text(facts: Mapping[str, Any]) -> str:
+    """What a title adds to "games" where letters come before orders."""
+    return " with letters" if facts.get("press_rounds") else ""
+
+
 def evaluation_text(row: Mapping[str, Any], world: World) -> str:
     """A line for each country, one for all, and one for the orders."""
     looked = f", look {row['look']} of {row['looks']}" if "look" in row else ""
     whom = world.opposition(row["against"])
     return "\n".join(
         [
-            f"{row['checkpoint']} {whom}, {row['games']} games to {row['until_year']}{looked}",
+            f"{row['checkpoint']} {whom}, {row['games']} games{letters_text(row)} to {row['until_year']}{looked}",
             f"  {'':<9}{'centres':<18} squares {'survives':<14}{'leads':<14}solos",
             *(f"  {power:<8} {_cells(values)}" for power, values in row["by_country"].items()),
             f"  {'all':<8} {_cells(row)}",

@@ -57,7 +57,8 @@ def scale_text(found: Ladder) -> str:
     if found.fixed is None:
         return f"{RATING_NOTE} No bot of known strength is at the tables, so the mean of these players is 1000."
     (points,) = (row["rating"] for row in found.rows if row["rating_fixed"])
-    return f"{RATING_NOTE} {found.fixed} is fixed at {points:.0f}, as it was calibrated in games to 1905."
+    calibrated = "in games to 1905" + (" without press" if found.rows[0].get("press_rounds") else "")
+    return f"{RATING_NOTE} {found.fixed} is fixed at {points:.0f}, as it was calibrated {calibrated}."
 
 
 def ladder_csv(found: Ladder, shown: Sequence[Column], facts: Sequence[str]) -> str:

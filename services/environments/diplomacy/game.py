@@ -127,7 +127,7 @@ class DiplomacyGame(Game):
     def heard_of_partners(self, power: str) -> Mapping[str, tuple[Position, Position]]:
         """See ``Game.heard_of_partners``; none before letters or without press."""
         table, position = self.press, self.position
-        if table is None or self._talks or position.kind != "M":
+        if table is None or self._talks or position.kind != "M" or power not in position.to_move:
             return {}
         return {
             partner: (
@@ -141,7 +141,7 @@ class DiplomacyGame(Game):
     def had_it_not_spoken(self, power: str) -> Mapping[str, Position]:
         """See ``Game.had_it_not_spoken``; none before letters or without press."""
         table, position = self.press, self.position
-        if table is None or self._talks or position.kind != "M":
+        if table is None or self._talks or position.kind != "M" or power not in position.to_move:
             return {}
         silent = table.without_letters_of(position, power)
         told = table.told(position, power)
@@ -206,7 +206,7 @@ class DiplomacyGame(Game):
                     message=letter.text,
                 )
             )
-        return sum(defect.reason != "repaired" for defect in defects)
+        return sum(defect.reason not in ("repaired", "no_budget") for defect in defects)
 
     def result(self) -> Result:
         """Every power's result. Raises ``RuntimeError`` before the end."""

@@ -44,8 +44,8 @@ class GameSettings(Settings):
         ge=1,
         le=10**9,
         description="Characters of all letters of a power in a game; a letter that is longer than what is left is not "
-        "delivered, and who has nothing left is not asked again. Time limits are those of the players: "
-        "opponents.remotes.NAME.timeout_s",
+        "delivered, and who has less than four left is not asked again, for notes neither. Time limits are those of "
+        "the players: opponents.remotes.NAME.timeout_s",
     )
     reward: dict[str, float] = Field(
         default_factory=lambda: {"center_change": 1.0},
@@ -55,8 +55,9 @@ class GameSettings(Settings):
         "letter or note); with press honesty (-1 for each broken promise), cooperation (supports of others' units that "
         "count), joint_outcome (mean centres gained by the powers with which it has a peace or an alliance), listening "
         "(bits of surprise at partners' orders that letters spare the policy, mean over partners), speaking (bits by "
-        "which its letters move the orders of language policies that read them; bots count 0). The last two ask the "
-        "engine many times a phase, also with a weight of 0, which logs them alone",
+        "which its letters move the orders of policies that read them; bots and players without a mask in the torch "
+        "engine count 0). The last two ask the engine many times a phase, also with a weight of 0, which logs them "
+        "alone",
     )
     scenarios: Texts = Field(
         (),

@@ -74,8 +74,11 @@ class Diplomacy(World):
         super().__init__(settings)
         self.has_press = bool(settings.press_rounds)
         if settings.draw_votes or settings.press_rounds:
-            language = PressLanguage if settings.press_rounds else DiplomacyLanguage
-            self.language = language(draw_votes=settings.draw_votes)
+            self.language = (
+                PressLanguage(draw_votes=settings.draw_votes, public=settings.press_public)
+                if settings.press_rounds
+                else DiplomacyLanguage(draw_votes=settings.draw_votes)
+            )
         if settings.press_rounds:
             self.measures = (*self.measures, *PRESS_MEASURES)
             self.turn_facts = (*self.turn_facts, "act")

@@ -61,7 +61,7 @@ function drawOrigin() {
 // Promises by pair, and the alliances at the end of each year.
 function drawDeals() {
   byId("deals").hidden = !game.press.pairs && !game.pressNote;
-  byId("deals-note").textContent = game.pressNote || "Kept promises of those that a legal order would have broken, by who gave them (rows) and to whom (columns).";
+  byId("deals-note").textContent = game.pressNote || "Kept promises of those that a legal order would have broken, by who gave them (rows) and to whom (columns). Peace and alliance of a pair count as one promise in a phase.";
   byId("deals-scroll").hidden = !game.press.pairs;
   if (!game.press.pairs) return;
   const counts = new Map(game.press.pairs.map(([giver, partner, kept, all]) => [`${giver} ${partner}`, [kept, all]]));

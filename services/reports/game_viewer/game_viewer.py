@@ -14,7 +14,7 @@ from services.reports.colors import MAP_COLORS, country_styles
 from services.reports.game_viewer.decisions import GameDecisions, RecordedDecision, read_decisions
 from services.reports.game_viewer.frames import Film, make_film, read_saved_game
 from services.reports.game_viewer.origin import Origin, read_origin
-from services.reports.game_viewer.press import TellPress, told_press
+from services.reports.game_viewer.press import TellPress, short_name, told_press
 from services.reports.page import ReportError, asset, page, write_page
 
 SCRIPTS = ("board", "timeline", "decisions")  # that both pages of games use
@@ -43,7 +43,9 @@ def write_viewer(saved_game: Path, out: Path, tell_press: TellPress | None = Non
     Raises ``ReportError`` if it is not a saved game, ``StorageError`` if the page cannot be written.
     """
     decisions, note = decisions_beside(saved_game)
-    replay = make_replay(read_saved_game(saved_game), decisions, note, tell_press=tell_press, name=str(saved_game))
+    replay = make_replay(
+        read_saved_game(saved_game), decisions, note, tell_press=tell_press, name=short_name(saved_game)
+    )
     text, shown = replay_page(replay), replay.shown
     write_page(out, text)
     return shown

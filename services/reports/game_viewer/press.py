@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from grpo_core.errors import EntenteError
@@ -29,6 +30,11 @@ class PressStory(Protocol):
 
 # (document of a saved game, its name for errors) -> its story; None for a game without letters.
 TellPress = Callable[[Mapping[str, Any], str], PressStory | None]
+
+
+def short_name(saved_game: Path) -> str:
+    """A file's name for errors on pages, which are passed on: with its folder, without the machine's other folders."""
+    return f"{saved_game.parent.name}/{saved_game.name}"
 
 
 def told_press(document: Mapping[str, Any], tell: TellPress | None, name: str) -> tuple[dict[str, Any], str]:

@@ -43,7 +43,8 @@ def ladder_page(document: Mapping[str, Any]) -> str:
 def _games(document: Mapping[str, Any]) -> str:
     games = document["ladder"][0]["games"]
     mixed = f", {document['mixed_games']} at mixed tables" if document["mixed_games"] else ""
-    return f"{games} games for each player{mixed}, to {document['until_year']}, seed {document['seed']}"
+    letters = " with letters" if document.get("press_rounds") else ""
+    return f"{games} games{letters} for each player{mixed}, to {document['until_year']}, seed {document['seed']}"
 
 
 def _order_section(document: Mapping[str, Any]) -> str:

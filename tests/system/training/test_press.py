@@ -33,6 +33,7 @@ SMALL = (
     "evaluation.games_per_country=1",
     "evaluation.until_year=1901",
     "metrics.display=false",
+    "inference.engine=torch",
 )
 
 

@@ -16,6 +16,7 @@ from services.environments.diplomacy.press.deeds import deed
 from services.environments.diplomacy.press.proposals import Proposal, read
 from services.environments.diplomacy.rules.legal import standard_map
 
+MOST_READ = 2000
 _PEOPLES = {
     "AUSTRIA": ("austria-hungary", "austrians", "austrian", "austria"),
     "ENGLAND": ("england", "english", "britain", "british"),
@@ -93,9 +94,12 @@ def say(proposal: Proposal, position: Position, sender: str) -> str:
 
 
 def understand(text: str, position: Position, sender: str, recipient: str) -> tuple[Proposal, ...]:
-    """What a letter proposes, declares or answers: lines of the compact language, and sentences of plain English."""
+    """What a letter proposes, declares or answers: lines of the compact language, and sentences of plain English.
+
+    Only the first ``MOST_READ`` characters are read: a file may hold letters of any length.
+    """
     found: dict[Proposal, None] = {}
-    for line in text.split("\n"):
+    for line in text[:MOST_READ].split("\n"):
         if (exact := read(line.strip())) is not None:
             if _is_possible(exact, position, sender, recipient):
                 found[exact] = None

@@ -20,6 +20,8 @@ from services.environments.diplomacy.press.view import PressPosition, PressView,
 from services.environments.diplomacy.rules.movement import read_movement
 from services.environments.playing import Defect
 
+SHORTEST = 4  # characters of a letter: DRAW
+
 
 @dataclass(frozen=True, slots=True)
 class PressRules:
@@ -56,7 +58,7 @@ class PressTable:
     def writers(self, position: Position) -> tuple[str, ...]:
         """The powers that write: those that still have a unit or a centre, and something left of the budget."""
         there = (power for power in POWERS if position.units.get(power) or position.centers.get(power))
-        return tuple(power for power in there if self._left(power) != 0)
+        return tuple(power for power in there if (left := self._left(power)) is None or left >= SHORTEST)
 
     def _left(self, power: str) -> int | None:
         """The characters that a power may still write; None: no limit."""

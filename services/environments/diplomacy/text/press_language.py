@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.press.letters import EVERYBODY
 from services.environments.diplomacy.press.view import PressPosition, writes_press
 from services.environments.diplomacy.text.language import DiplomacyLanguage
 from services.environments.diplomacy.text.letter_text import parse_letters
@@ -27,17 +28,25 @@ class PressLanguage(DiplomacyLanguage):
     shortest_chat_prompt = 1100
     chat_is_free = True
 
-    def __init__(self, *, draw_votes: bool = False, without_press: DiplomacyLanguage | None = None) -> None:
-        """``without_press`` is the language of a policy that lacks the words of press; None: one without votes."""
+    def __init__(
+        self, *, draw_votes: bool = False, public: bool = False, without_press: DiplomacyLanguage | None = None
+    ) -> None:
+        """``public`` is whether letters to all powers are written and read in compact notation.
+
+        ``without_press`` is the language of a policy that lacks the words of press; None: one without votes.
+        """
         super().__init__(draw_votes=draw_votes)
+        self._public = public
         self._without_press = without_press or DiplomacyLanguage()
 
     def optional_words(self) -> Sequence[str]:
-        """The words of votes and of press."""
-        return (*super().optional_words(), *press_words())
+        """The words of votes, of press, and of letters to all powers."""
+        return (*super().optional_words(), *press_words(), *((EVERYBODY,) if self._public else ()))
 
     def without_optional_words(self) -> DiplomacyLanguage:
-        """With votes the language without them, which may have press all the same; else the one without press."""
+        """First the language without letters to all, then the one without votes, at last the one without press."""
+        if self._public:
+            return PressLanguage(draw_votes=self._votes, without_press=self._without_press)
         if self._votes:
             return PressLanguage(without_press=DiplomacyLanguage(draw_votes=True))
         return self._without_press
@@ -49,7 +58,7 @@ class PressLanguage(DiplomacyLanguage):
     def prompt(self, view: Position, seat: str) -> str:
         """The position, and the press that the seat may read."""
         found = super().prompt(view, seat)
-        return with_letters(found, view) if isinstance(view, PressPosition) else found
+        return with_letters(found, view, public=self._public) if isinstance(view, PressPosition) else found
 
     def sections(self, view: Position, seat: str, *, thinking: bool = False, cut: int = 0) -> Sequence[Section]:
         """Those of a game without press, with letters and promises, and with what is to be written."""
@@ -59,7 +68,7 @@ class PressLanguage(DiplomacyLanguage):
     def slots(self, view: Position, seat: str) -> tuple[Slot, ...]:
         """One for each letter where letters are due; else those of an order sheet."""
         if writes_press(view):
-            return letter_slots(view)
+            return letter_slots(view, public=self._public)
         return super().slots(view, seat)
 
     def is_free(self, view: Position, seat: str) -> bool:  # noqa: ARG002
@@ -75,5 +84,5 @@ class PressLanguage(DiplomacyLanguage):
     def written(self, actions: Sequence[str], view: Position, seat: str) -> tuple[str, ...]:
         """A letter for every slot, ``PASS`` where none was written; or an order for every slot."""
         if writes_press(view):
-            return written_letters(actions, view)
+            return written_letters(actions, view, public=self._public)
         return super().written(actions, view, seat)

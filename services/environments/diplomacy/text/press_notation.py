@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from services.environments.diplomacy.press.letters import EVERYBODY
-from services.environments.diplomacy.press.proposals import MARKS
+from services.environments.diplomacy.press.proposals import MARKS, SILENCE
 from services.environments.diplomacy.press.sayable import partners, sayable, sayable_to_all
 from services.environments.diplomacy.press.view import PressPosition
 from services.environments.playing import Slot
@@ -23,7 +23,7 @@ from services.environments.playing import Slot
 MOST_ITEMS = 36  # letters, promises and accounts in a prompt: some 250 words
 ORDERS = "ORDERS"  # the end of a prompt for orders
 _MOST = 34  # of the numbers that prompts have words for
-_FRAME = (EVERYBODY, "FROM", "TO", "OWES", "HOLDS", "KEPT", "BROKE", "LETTERS")
+_FRAME = ("FROM", "TO", "OWES", "HOLDS", "KEPT", "BROKE", "LETTERS")
 
 
 def press_words() -> tuple[str, ...]:
@@ -31,19 +31,24 @@ def press_words() -> tuple[str, ...]:
     return tuple(sorted((*MARKS, *_FRAME)))
 
 
-def with_letters(prompt: str, position: PressPosition) -> str:
-    """A prompt that ends with ``ORDERS``, with what the reader knows of the press before its end."""
+def with_letters(prompt: str, position: PressPosition, *, public: bool) -> str:
+    """A prompt that ends with ``ORDERS``, with what the reader knows of the press before its end.
+
+    Without ``public`` letters to all powers are left out, for which a tokenizer may lack the word.
+    """
     press = position.press
     end = ORDERS if press.writes is None else f"LETTERS {press.writes + 1}"
     kept = list(_promised(position))[:MOST_ITEMS]
-    said = list(_said(position))
+    said = list(_said(position, public=public))
     latest = said[max(0, len(said) + len(kept) - MOST_ITEMS) :]
     return "; ".join((prompt.removesuffix(ORDERS).rstrip("; "), *latest, *kept, end))
 
 
-def _said(position: PressPosition) -> Iterator[str]:
+def _said(position: PressPosition, *, public: bool) -> Iterator[str]:
     press = position.press
     for letter in press.letters:
+        if letter.recipient == EVERYBODY and not public:
+            continue
         if letter.sender == press.reader:
             mark, other = "TO", letter.recipient
         else:
@@ -62,27 +67,31 @@ def _promised(position: PressPosition) -> Iterator[str]:
         yield " ".join((partner, *(f"{word} {min(count, _MOST)}" for word, count in counts if count)))
 
 
-def letter_slots(position: PressPosition) -> tuple[Slot, ...]:
-    """One letter to each other power that is still there, and one to all where these are delivered.
+def letter_slots(position: PressPosition, *, public: bool) -> tuple[Slot, ...]:
+    """One letter to each other power that is still there and, if ``public``, one to all where these are delivered.
 
-    Each is its recipient, then a line of the compact language.
+    Each is its recipient, then a line of the compact language that what is left of the budget allows.
     """
     press = position.press
     lines = {
         partner: sayable(position, press.reader, partner, answers=partner in press.waiting)
         for partner in partners(position, press.reader)
     }
-    if press.public:
+    if public and press.public:
         lines[EVERYBODY] = sayable_to_all(position, press.reader)
+    if (left := press.left) is not None:
+        lines = {
+            other: tuple(line for line in said if line == SILENCE or len(line) <= left) for other, said in lines.items()
+        }
     return tuple(
         Slot(tuple(f"{partner} {line}" for line in said), (None,) * len(said)) for partner, said in lines.items()
     )
 
 
-def written_letters(actions: Sequence[str], position: PressPosition) -> tuple[str, ...]:
+def written_letters(actions: Sequence[str], position: PressPosition, *, public: bool) -> tuple[str, ...]:
     """An alternative of each of ``letter_slots``: the letters among the actions, and ``PASS`` to the other powers."""
     given = set(actions)
     return tuple(
         next((line for line in slot.alternatives if line in given), slot.alternatives[0])
-        for slot in letter_slots(position)
+        for slot in letter_slots(position, public=public)
     )

@@ -85,14 +85,14 @@ def number(value: float) -> str:
     return f"{value:.2g}"
 
 
-def course(name: str, points: tuple[Sequence[float], Sequence[float]]) -> str:
-    """Say how a line goes: its first and its last value."""
+def course(name: str, points: tuple[Sequence[float], Sequence[float]], *, at: str = "update") -> str:
+    """Say how a line goes: its first and its last value; ``at`` is what its places are."""
     xs, ys = points
     if not ys:
         return f"{name}: no data"
     if len(ys) == 1:
-        return f"{name}: {number(ys[0])} in update {xs[0]:g}"
-    return f"{name}: {number(ys[0])} in update {xs[0]:g}, {number(ys[-1])} in update {xs[-1]:g}"
+        return f"{name}: {number(ys[0])} in {at} {xs[0]:g}"
+    return f"{name}: {number(ys[0])} in {at} {xs[0]:g}, {number(ys[-1])} in {at} {xs[-1]:g}"
 
 
 def scatter(points: Points, name: str, mode: str, **more: Any) -> Trace:

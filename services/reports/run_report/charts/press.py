@@ -48,11 +48,12 @@ def conduct_charts(run: RunData, stories: Sequence[PressStory]) -> list[Chart]:
     """Return which promises of each pair of powers were kept, and their alliances, in the last evaluations' games."""
     if not stories:
         return []
-    source = f"In the {len(stories)} saved games of the last evaluations, all players together."
-    return [_kept_by_pair(run, stories, source), _alliances(stories, source)]
+    games = "the saved game" if len(stories) == 1 else f"the {len(stories)} saved games"
+    source = f"In {games} of the last evaluations, all players together."
+    return [*_kept_by_pair(run, stories, source), _alliances(stories, source)]
 
 
-def _kept_by_pair(run: RunData, stories: Sequence[PressStory], source: str) -> Chart:
+def _kept_by_pair(run: RunData, stories: Sequence[PressStory], source: str) -> list[Chart]:
     counts: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for story in stories:
         for pair, (kept, broken, *_) in story.pairs.items():
@@ -61,6 +62,8 @@ def _kept_by_pair(run: RunData, stories: Sequence[PressStory], source: str) -> C
     roles = list(run.measured.roles)
     givers = roles[::-1]  # Plotly's axis grows upwards
     shares = {pair: kept / tested for pair, (kept, tested) in counts.items() if tested}
+    if not shares:
+        return []
     said = [f"{role_label(giver)} to {role_label(other)} {share:.0%}" for (giver, other), share in shares.items()]
     trace: Trace = {
         "type": "heatmap",
@@ -73,12 +76,12 @@ def _kept_by_pair(run: RunData, stories: Sequence[PressStory], source: str) -> C
         "zmin": 0,
         "zmax": 1,
         "colorbar": {"title": {"text": "share kept", "side": "right"}, "thickness": 12, "outlinewidth": 0},
-        "say": f"promises kept: {', '.join(said) or 'none that could be broken'}",
+        "say": f"promises kept: {', '.join(said)}",
         "hovertemplate": "%{y} to %{x}<br>%{z:.0%} kept<extra></extra>",
     }
     options = {"heat": True, "row": _ROW_PX, "margins": _MARGINS_PX, "category": True}
     note = f"Of the promises that could be broken, by who gave them (rows) and to whom (columns). {source}"
-    return make_chart("press-pairs", "press", "Promises kept, by pair", "", [trace], note, **options)
+    return [make_chart("press-pairs", "press", "Promises kept, by pair", "", [trace], note, **options)]
 
 
 def _alliances(stories: Sequence[PressStory], source: str) -> Chart:
@@ -89,7 +92,7 @@ def _alliances(stories: Sequence[PressStory], source: str) -> Chart:
     for place, (name, _) in enumerate(often.most_common(MOST_ALLIANCES)):
         points = [float(year) for year in sorted(played)], [stood[name, year] / played[year] for year in sorted(played)]
         marker = {"color": SERIES[place], "size": 6}
-        said = course(name, points)
+        said = course(name, points, at="year")
         traces.append(scatter(points, name, "lines+markers", marker=marker, line={"color": SERIES[place]}, say=said))
     note = f"Share of the games in which an alliance stood at a year's end; the most frequent ones. {source}"
     options = {"legend": True, "range": [0, 1.05], "x": "year", "whole": True}

@@ -29,11 +29,15 @@ class GamePage:
 
 def draw_page(game: Path, run_dir: Path, tell_press: TellPress | None = None) -> GamePage:
     """Write the page of a saved game beside it; raises ``StorageError`` if it cannot be written."""
+    from services.reports.game_viewer.frames import read_saved_game
     from services.reports.game_viewer.game_viewer import write_viewer
+    from services.reports.game_viewer.press import short_name, told_press
 
     page = game.with_suffix(".html")
     try:
-        shown = _shown_before(game, page) or write_viewer(game, page, tell_press)
+        # What became of letters is told by code of the world, which may have changed since.
+        has_press = tell_press is not None and any(told_press(read_saved_game(game), tell_press, short_name(game)))
+        shown = (None if has_press else _shown_before(game, page)) or write_viewer(game, page, tell_press)
     except ReportError as error:
         return GamePage("", None, str(error))
     return GamePage(quote(page.relative_to(run_dir).as_posix()), shown, "")

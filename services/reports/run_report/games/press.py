@@ -8,7 +8,7 @@ from typing import Any
 
 from grpo_core.errors import EntenteError
 from services.reports.game_viewer.frames import read_saved_game
-from services.reports.game_viewer.press import PressStory, TellPress
+from services.reports.game_viewer.press import PressStory, TellPress, short_name
 from services.reports.run_report.data import RunData
 from services.reports.run_report.games.drawing import AddBar, advance_of
 from services.reports.run_report.games.kept import game_files, has_games
@@ -24,15 +24,18 @@ class RememberedPress:
         self._told: dict[str, PressStory | None] = {}
 
     def __call__(self, document: Mapping[str, Any], name: str) -> PressStory | None:
-        """As the ``tell`` that was given; ``name`` tells games apart."""
+        """As the ``tell`` that was given; ``name`` tells games of a run apart."""
         if name not in self._told:
             self._told[name] = self._tell(document, name)
         return self._told[name]
 
 
 def press_stories(run: RunData, tell: TellPress | None, add_bar: AddBar | None = None) -> list[PressStory]:
-    """The stories of the games that the last evaluation against each opponent saved; damaged games are left out."""
-    if tell is None or not has_games(run):
+    """The stories of the games that the last evaluation against each opponent saved; damaged games are left out.
+
+    None of a run whose measures do not count letters.
+    """
+    if tell is None or not has_games(run) or all(measure.name != "letters" for measure in run.measured.measures):
         return []
     last = {str(row["against"]): str(row.get("label", "")) for row in run.course}
     files = [path for against, label in last.items() for path in game_files(run, label, against)]
@@ -40,7 +43,7 @@ def press_stories(run: RunData, tell: TellPress | None, add_bar: AddBar | None =
     advance = advance_of(add_bar, "letters in saved games", min(len(files), MOST_GAMES))
     for path in islice(files, MOST_GAMES):
         try:
-            story = tell(read_saved_game(path), str(path))
+            story = tell(read_saved_game(path), short_name(path))
         except EntenteError:  # the table of games says what is wrong with it
             story = None
         if story is not None:

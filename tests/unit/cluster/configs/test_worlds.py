@@ -161,10 +161,11 @@ def test_prompts_repeat_thoughts_with_the_answers() -> None:
 
 
 def test_credit_for_talk_needs_probabilities_under_a_mask() -> None:
-    wanted = "game.press_rounds=1", "game.reward={speaking=1.0}"
+    wanted = "game.press_rounds=1", "game.reward={speaking=1.0}", "inference.engine=torch"
     config_of("diplomacy", *wanted)
     for needed, *changed in (
         ('inference.engine = "torch"', "inference.engine=vllm"),
+        ('inference.engine = "torch"', "inference.engine=auto"),
         ("inference.decoding other than free", "inference.decoding=free"),
         ("policy.specialists = false", "policy.use_peft=true", "policy.specialists=true"),
     ):

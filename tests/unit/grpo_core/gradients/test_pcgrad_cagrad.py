@@ -188,6 +188,14 @@ class TestCAGrad:
         rows = np.random.default_rng(308).normal(size=(4, 1))[list(order)]  # their mean is 9e-5
         assert surgery(cagrad, rows, 0.5) == pytest.approx(rows.mean(axis=0) / 2, rel=1e-6)  # the worst is negative
 
+    @pytest.mark.parametrize("length", [1e-9, 1e-12])
+    def test_a_mean_that_inner_products_cannot_tell_from_0_is_taken_as_it_is(self, length):
+        for seed in range(20):
+            rows = np.random.default_rng(seed).normal(size=(3, 2))
+            rows += length * np.array([1.0, 0.0]) - rows.mean(axis=0)
+            ours = surgery(cagrad, rows, 0.5)
+            assert ours == pytest.approx(rows.mean(axis=0), abs=1e-14)
+
     def test_it_handles_equal_zero_and_opposite_gradients(self):
         row = np.array([3.0, 4.0])
         assert surgery(cagrad, np.stack([row] * 3), 0.5) == pytest.approx(1.5 * row)

@@ -19,6 +19,7 @@ from opponents.play import play_game
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.press.table import PressRules
 from services.environments.diplomacy.settings import GameSettings
 from services.environments.diplomacy.text.press_language import PressLanguage
 from services.environments.diplomacy.world import Diplomacy
@@ -113,6 +114,22 @@ def test_listening_is_what_letters_spare_of_surprise_at_partners_orders(policy: 
     found = earned(game, credit, seats)[LISTENING]
     assert found == pytest.approx((surprise[1] - surprise[0]) / 6)  # France knows nothing of the others' letters
     assert abs(found) > 1e-6
+
+
+def test_a_power_without_orders_earns_nothing_for_what_it_once_said(policy: LLMPolicy) -> None:
+    """Italy broke a promise to France and is gone; France remembers it."""
+    units = {"FRANCE": ["A MAR", "A PIE"], "ITALY": ["A VEN"]}
+    state = {"name": "F1902M", "units": units, "centers": {"FRANCE": ["MAR"], "ITALY": []}, "retreats": {}}
+    game = DiplomacyGame.from_state({**DiplomacyGame(1901).state(), **state}, 1904)
+    game.negotiate(PressRules(rounds=1))
+    game.step({"FRANCE": ("ITALY PEACE",), "ITALY": ("FRANCE PEACE",)})
+    game.step({"FRANCE": ("A PIE H", "A MAR H"), "ITALY": ("A VEN - PIE",)})
+    while "ITALY" in game.to_act() or game.position.kind != "M" or not game.takes_time:
+        game.step({})
+    heard, unheard = game.heard_of_partners("FRANCE"), game.heard_of_partners("ITALY")
+    assert not unheard
+    assert not game.had_it_not_spoken("ITALY")
+    assert not heard  # nobody else is there
 
 
 def test_orders_that_cannot_be_written_count_nothing(policy: LLMPolicy) -> None:

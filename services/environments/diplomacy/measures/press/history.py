@@ -17,6 +17,7 @@ from services.environments.diplomacy.press.ledger import Ledger
 from services.environments.diplomacy.press.letters import EVERYBODY, Letter, round_at
 from services.environments.diplomacy.press.negotiation import Negotiation
 from services.environments.diplomacy.press.promises import Promise, Verdict
+from services.environments.diplomacy.rules.orders import check
 from services.environments.diplomacy.saved_game import SavedGameError
 
 
@@ -25,7 +26,7 @@ class NegotiatedPhase:
     """A movement phase of a saved game with the letters before it."""
 
     position: Position
-    orders: Mapping[str, tuple[str, ...]]
+    orders: Mapping[str, tuple[str, ...]]  # the legal ones; a file may have others, which the engine did not carry out
     results: Mapping[str, tuple[str, ...]]  # unit -> the engine's words, as in ``PastPhase``
     letters: tuple[Letter, ...]
     promises: tuple[Promise, ...]  # that were made before it
@@ -55,12 +56,14 @@ def negotiated_phases(document: Mapping[str, Any], name: str) -> Iterator[Negoti
             negotiation.add_round(tuple(round_))
         if not (any(phase.orders.values()) or any((saved.get("results") or {}).values())):
             continue  # a vote for a draw ended the game before these orders
-        verdicts = ledger.settle(phase.position, negotiation.promises, phase.orders)
+        position = phase.position
+        orders = {power: check(given, position, power).actions for power, given in phase.orders.items()}
+        verdicts = ledger.settle(position, negotiation.promises, orders)
         results = {
             unit: tuple(word for each in words if (word := str(each)))
             for unit, words in (saved.get("results") or {}).items()
         }
-        yield NegotiatedPhase(phase.position, phase.orders, results, letters, negotiation.promises, verdicts)
+        yield NegotiatedPhase(position, orders, results, letters, negotiation.promises, verdicts)
 
 
 def _letters(messages: Sequence[Any], position: Position, name: str) -> tuple[Letter, ...]:

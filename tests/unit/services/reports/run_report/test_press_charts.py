@@ -74,6 +74,8 @@ def test_pairs_and_alliances_are_of_all_saved_games(tmp_path: Path) -> None:
     assert {pair: share for pair, share in cells.items() if share is not None} == {("France", "Italy"): 0.75}
     (stood,) = made["press-alliances"]["traces"]
     assert (stood["name"], stood["x"], stood["y"]) == ("Leviathan", [1901, 1902], [0.5, 0])
+    assert stood["say"].endswith("0.5 in year 1901, 0 in year 1902")
+    assert "press-pairs" not in {chart["id"] for chart in all_charts(run, stories=[Story(pairs={})])}
 
 
 def test_saved_games_are_read_once_for_charts_and_pages(tmp_path: Path) -> None:

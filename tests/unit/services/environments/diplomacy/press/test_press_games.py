@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerBase
 
 from opponents.demonstrations import RecordingPlayer
 from opponents.play import play_game
@@ -42,6 +43,11 @@ HOSTILE = (
     "A PAR - BUR",
     "ACCEPT",
 )
+
+
+def make_public_tokenizer() -> PreTrainedTokenizerBase:
+    language = PressLanguage(public=True)
+    return make_word_tokenizer(language.words(), language.word_pattern, language.joins)
 
 
 def world(**changed: object) -> Diplomacy:
@@ -199,21 +205,41 @@ def test_public_letters_reach_all_where_they_are_allowed() -> None:
 
 
 def test_a_small_policy_writes_to_all_and_reads_what_others_wrote_to_all() -> None:
-    game = world(press_public=True).new_game("", "FRANCE", 0)
-    *_, to_all = LANGUAGE.slots(game.view("FRANCE"), "FRANCE")
+    game, language = world(press_public=True).new_game("", "FRANCE", 0), PressLanguage(public=True)
+    *_, to_all = language.slots(game.view("FRANCE"), "FRANCE")
     assert to_all.alternatives[:3] == ("GLOBAL PASS", "GLOBAL PEACE", "GLOBAL ALLY AGAINST GERMANY")
     assert "GLOBAL WILL A PAR - BUR" in to_all.alternatives
-    step = game.step({"FRANCE": [slot.alternatives[1] for slot in LANGUAGE.slots(game.view("FRANCE"), "FRANCE")]})
+    step = game.step({"FRANCE": [slot.alternatives[1] for slot in language.slots(game.view("FRANCE"), "FRANCE")]})
     assert step.defects == 0
-    own, other = (LANGUAGE.prompt(game.view(power), power) for power in ("FRANCE", "ITALY"))
+    own, other = (language.prompt(game.view(power), power) for power in ("FRANCE", "ITALY"))
     assert "; TO GLOBAL PEACE; " in own
     assert "; FROM FRANCE PEACE; GLOBAL FRANCE PEACE; " in other
-    assert len(LANGUAGE.slots(game.view("ITALY"), "ITALY")) == 7
-    tokenizer = make_word_tokenizer(LANGUAGE.words(), LANGUAGE.word_pattern, LANGUAGE.joins)
+    assert len(language.slots(game.view("ITALY"), "ITALY")) == 7
+    tokenizer = make_word_tokenizer(language.words(), language.word_pattern, language.joins)
     for text in (own, other, *to_all.alternatives):
         assert tokenizer.unk_token_id not in tokenizer.encode(text)
     private = world().new_game("", "FRANCE", 0)
-    assert len(LANGUAGE.slots(private.view("FRANCE"), "FRANCE")) == 6
+    assert len(language.slots(private.view("FRANCE"), "FRANCE")) == 6
+
+
+def test_a_tokenizer_without_the_word_for_all_makes_a_policy_that_writes_to_single_powers() -> None:
+    game = world(press_public=True).new_game("", "FRANCE", 0)
+    tokenizer = make_word_tokenizer(LANGUAGE.words(), LANGUAGE.word_pattern, LANGUAGE.joins)
+    tokens = TokenizedLanguage(PressLanguage(public=True), tokenizer)
+    assert len(tokens.slots(game.view("FRANCE"), "FRANCE") or ()) == 6
+    game.step({"FRANCE": ("GLOBAL PEACE", "ITALY PEACE")})
+    prompt = tokens.language.prompt(game.view("ITALY"), "ITALY")
+    assert "FROM FRANCE PEACE" in prompt
+    assert "GLOBAL" not in prompt
+    assert tokenizer.unk_token_id not in tokens.prompt(game.view("ITALY"), "ITALY")
+    assert "GLOBAL" in TokenizedLanguage(PressLanguage(public=True), make_public_tokenizer()).language.words()
+
+
+def test_the_mask_has_no_letter_that_the_budget_does_not_allow() -> None:
+    game = world(press_budget=9).new_game("", "FRANCE", 0)
+    slots = LANGUAGE.slots(game.view("FRANCE"), "FRANCE")
+    assert {line.split(" ", 1)[1] for slot in slots for line in slot.alternatives} >= {"PASS", "PEACE", "DMZ BUR"}
+    assert max(len(line.split(" ", 1)[1]) for slot in slots for line in slot.alternatives) <= 9
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -312,7 +338,7 @@ def test_a_letter_longer_than_what_is_left_is_no_letter_and_who_has_nothing_left
     step = game.step(
         {"FRANCE": ("GERMANY PEACE", "ITALY ALLY AGAINST TURKEY", "ENGLAND PEACE"), "ITALY": ("FRANCE PEACE",)}
     )
-    assert step.defects == 1
+    assert step.defects == 0  # it is no mistake of the text
     assert [letter.recipient for letter in game.view("FRANCE").press.letters] == ["GERMANY", "ENGLAND", "FRANCE"]
     assert game.to_act() == tuple(power for power in POWERS if power != "FRANCE")
     assert "may have 10 characters" in PressLanguage().sections(view, "FRANCE")[-1].text

@@ -59,6 +59,18 @@ def test_every_broken_promise_of_a_pair_is_told_in_its_phase(document: dict[str,
     assert {end for told in story.promises.values() for *_, end in told} == {"kept", "broken", ""}
 
 
+@pytest.mark.parametrize("orders", [["A PAR S A PIC", "A MAR S A PAR - BUR"], ["A PAR"], ["A PAR -"], ["B PAR - BUR"]])
+def test_orders_that_are_not_legal_count_nothing(document: dict[str, Any], orders: list[str]) -> None:
+    first, *rest = document["phases"]
+    changed = {**first, "orders": {**first["orders"], "FRANCE": orders}}
+    held = {**first, "orders": {**first["orders"], "FRANCE": [each for each in orders if each.startswith("A MAR")]}}
+    for told in (changed, held):
+        assert press_story({**document, "phases": [told, *rest]}, "game") is not None
+    assert press_story({**document, "phases": [changed, *rest]}, "game") == press_story(
+        {**document, "phases": [held, *rest]}, "game"
+    )
+
+
 def test_a_game_without_letters_has_no_story_and_a_damaged_one_is_refused(document: dict[str, Any]) -> None:
     silent = {**document, "phases": [{**phase, "messages": []} for phase in document["phases"]]}
     assert press_story(silent, "silent") is None
