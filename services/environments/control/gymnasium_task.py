@@ -1,0 +1,122 @@
+"""Any gymnasium environment for one agent as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from grpo_core.types import FloatArray, KeyValue
+from services.environments.tensor_task import Action, Actions, TaskError, TensorGame, TensorTask
+
+SEAT = "PLAYER"
+_BYTE = 255.0  # observations of bytes, such as a machine's memory, are divided by it
+
+
+class GymnasiumGame(TensorGame):
+    """One environment; its single seat is ``PLAYER``."""
+
+    def __init__(self, environment: Any) -> None:
+        self._environment = environment
+        self._divisor = np.float32(_BYTE if environment.observation_space.dtype == np.uint8 else 1.0)
+        self._observation = np.zeros(0, np.float32)
+        self._over = True
+        self._cut_off = False
+
+    def reset(self, seed: int) -> Mapping[str, KeyValue]:
+        """See ``TensorGame.reset``; there are no facts of a start."""
+        observation, _ = self._environment.reset(seed=seed)
+        self._see(observation)
+        self._over = self._cut_off = False
+        return {}
+
+    @property
+    def to_act(self) -> tuple[str, ...]:
+        """``PLAYER`` until the episode is over."""
+        return () if self._over else (SEAT,)
+
+    def observation(self, seat: str) -> FloatArray:  # noqa: ARG002
+        """The environment's observation as one vector."""
+        return self._observation
+
+    def step(self, chosen: Mapping[str, Action]) -> Mapping[str, float]:
+        """Take the action; the reward is the environment's."""
+        observation, reward, over, cut_off, _ = self._environment.step(chosen[SEAT])
+        self._see(observation)
+        self._over = bool(over or cut_off)
+        self._cut_off = bool(cut_off and not over)
+        return {SEAT: float(reward)}
+
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether the environment's limit of steps ended the episode."""
+        return self._cut_off
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._environment.close()
+
+    def _see(self, observation: Any) -> None:
+        self._observation = np.array(observation, np.float32).reshape(-1) / self._divisor
+
+
+class GymnasiumTask(TensorTask):
+    """A task whose instances are made by ``gymnasium.make``."""
+
+    seats = (SEAT,)
+
+    def __init__(
+        self,
+        name: str,
+        environment: str,
+        *,
+        longest: int,
+        random_return: float,
+        goal: float,
+        extra: str,
+        register: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> None:
+        """``register`` makes the environment known to gymnasium; ``extra`` is what installs its packages.
+
+        Raises TaskError if a package is missing.
+        """
+        self.name, self.longest, self.random_return, self.goal = name, longest, random_return, goal
+        self._environment, self._extra, self._register, self._options = environment, extra, register, options
+        made = self._made()
+        try:
+            space, chosen = made.observation_space, made.action_space
+            self.observation_size = int(np.prod(space.shape))
+            if hasattr(chosen, "n"):
+                self.actions = Actions(int(chosen.n))
+            else:
+                low, high = (tuple(map(float, bound.reshape(-1))) for bound in (chosen.low, chosen.high))
+                self.actions = Actions(len(low), low, high)
+        finally:
+            made.close()
+
+    def make(self) -> TensorGame:
+        """Make an environment; raises TaskError if a package is missing."""
+        return GymnasiumGame(self._made())
+
+    def _made(self) -> Any:
+        try:
+            import gymnasium
+
+            if self._register is not None:
+                self._register()
+            return gymnasium.make(self._environment, **self._options)
+        except ImportError as error:
+            raise missing(self.name, self._extra, error) from error
+        except Exception as error:
+            if type(error).__name__ != "DependencyNotInstalled":  # gymnasium's own, for what an environment needs
+                raise
+            raise missing(self.name, self._extra, error) from error
+
+
+def missing(task: str, extra: str, error: Exception) -> TaskError:
+    """The error for a task whose packages are not installed."""
+    name = getattr(error, "name", None)
+    package = f"{name} is" if name else "its packages are"
+    return TaskError(f"the task {task} cannot be played: {package} not installed; pip install 'entente[{extra}]'")
