@@ -1,0 +1,1 @@
+"""Policies of a few thousand weights over vectors, for tasks in which a run takes minutes."""
