@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -77,23 +76,17 @@ def bench(
 def report(what: Annotated[Path, typer.Argument(help="A run's folder, or a saved game.")]) -> None:
     """Write a run's report.html again, or the page of a saved game beside it and print who played."""
     if what.suffix == ".json":
+        from services.environments.registry import DEFAULT_WORLD, load_world
         from services.reports.game_viewer.game_viewer import write_viewer
 
         page = what.with_suffix(".html")
-        for line in write_viewer(what, page, _press_story).origin.lines():
+        for line in write_viewer(what, page, load_world(DEFAULT_WORLD).press_story).origin.lines():
             typer.echo(line)
     else:
         from cluster.api.run import Run as RunOnDisk
 
         page = RunOnDisk(what).report(progress=True)
     typer.echo(f"written to {page}")
-
-
-def _press_story(document: Mapping[str, Any], name: str) -> Any:
-    """The story of a saved game's letters; a file that is no game needs no engine."""
-    from services.environments.diplomacy.measures.press.story import press_story
-
-    return press_story(document, name)
 
 
 @buffer.command("inspect", epilog="Example: `entente buffer inspect runs/demo`")

@@ -26,7 +26,7 @@ class TalkCredit:
     policy: LLMPolicy
     parts: frozenset[str]  # of ``TALK_PARTS``
     # One sheet at a time, over all games: each is scored with a key-value cache of its own.
-    turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1), compare=False)
+    scoring: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1), compare=False)
 
     @classmethod
     def wanted(cls, policy: Policy, weights: Collection[str]) -> TalkCredit | None:
@@ -92,7 +92,7 @@ class TalkCredit:
         self, policy: LLMPolicy, view: View, other: View, seat: str, orders: Sequence[str]
     ) -> tuple[list[OrderChoice], list[OrderChoice]]:
         """The choices along one sheet under two views; none where the sheet cannot be written."""
-        async with self.turn:
+        async with self.scoring:
             try:
                 first = await order_choices(policy, view, seat, orders)
                 return first, await order_choices(policy, other, seat, orders)

@@ -152,7 +152,8 @@ class World(ABC):
         """What ``summary.json`` says about press, from a run's evaluation rows; None where there is none."""
         return None
 
-    def press_story(self, document: Mapping[str, Any], name: str) -> Any:  # noqa: ARG002
+    @classmethod
+    def press_story(cls, document: Mapping[str, Any], name: str) -> Any:  # noqa: ARG003
         """What became of the letters of a saved game, for its page; None without any.
 
         ``name`` is for errors; raises EntenteError for a damaged game.

@@ -242,7 +242,8 @@ class Diplomacy(World):
             found.setdefault(row["label"], {})[row["against"]] = {"games": row["games"], **figures}
         return found
 
-    def press_story(self, document: Mapping[str, Any], name: str) -> PressStory | None:
+    @classmethod
+    def press_story(cls, document: Mapping[str, Any], name: str) -> PressStory | None:
         """Promises, conduct and alliances of a saved game with letters, whatever the settings."""
         from services.environments.diplomacy.measures.press.story import press_story
 

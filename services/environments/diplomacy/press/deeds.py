@@ -19,6 +19,14 @@ class Deed:
 
 def deed(order: str, position: Position, power: str) -> Deed:
     """What a legal movement order of ``power`` does, such as ``A MAR S A PAR - BUR``."""
+    known: dict[tuple[str, str], Deed] = position.memo.setdefault(Deed, {})  # each is asked for by all that negotiate
+    done = known.get((power, order))
+    if done is None:
+        done = known[power, order] = _read(order, position, power)
+    return done
+
+
+def _read(order: str, position: Position, power: str) -> Deed:
     holders, _ = _board(position)
     mark = 6 if order[5] == " " else 9  # after "A PAR " or "F STP/SC "
     kind = order[mark]

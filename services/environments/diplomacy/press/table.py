@@ -94,7 +94,7 @@ class PressTable:
     def known_of(self, position: Position, partner: str, reader: str, *, hears: bool = True) -> PressPosition:
         """What ``reader`` knows of ``partner``'s view: the press between the two, or none of it.
 
-        Letters to all powers are between all of them. What the partner has written to itself nobody knows.
+        Letters to all powers are between all of them. What the partner has written to itself is left out.
         """
         found = self.view(position, partner)
         press = replace(found.press, notes="", left=None, letters=(), earlier=(), waiting={}, promises=(), accounts={})

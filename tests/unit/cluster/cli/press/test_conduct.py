@@ -17,7 +17,8 @@ from tests.unit.cluster.cli.test_evaluation import entente
 
 @pytest.fixture(scope="module")
 def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("games")
+    folder = tmp_path_factory.mktemp("saved") / "games"
+    folder.mkdir()
     for seed in (1, 2):
         entente("play", "--press", "--seat", "FRANCE=honest", "--default", "breaker", "--until", 1903, "--seed", seed,
                 "--out", folder / f"{seed}.json")  # fmt: skip
@@ -36,6 +37,10 @@ def test_the_table_tells_who_keeps_promises(games: Path, tmp_path: Path) -> None
     low, high = rows["breaker", "breaker"]["attack_rate_ci95"]
     assert low <= rows["breaker", "breaker"]["attack_rate"] <= high
     assert rows["breaker", "breaker"]["games"] == 2
+
+
+def test_a_folder_of_folders_of_games_is_read_as_well(games: Path) -> None:
+    assert "Conduct in 2 games" in entente("conduct", games.parent)
 
 
 def test_json_can_be_all_that_is_printed(games: Path) -> None:
