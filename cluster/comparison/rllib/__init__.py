@@ -1,0 +1,1 @@
+"""RLlib's PPO on the same tasks: their environments as RLlib takes them, and its training loop."""
