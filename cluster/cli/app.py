@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
+from cluster.cli import compare as compare_methods
 from cluster.cli import data, diagnostics, export, solve, training
 from cluster.cli.evaluate import compare, evaluate, ladder
 from cluster.cli.games import play, replay, scenarios
@@ -55,7 +56,7 @@ def _options(
     pass
 
 
-for module in (training, play, evaluate, compare, ladder, replay, conduct, solve, export, diagnostics):
+for module in (training, play, evaluate, compare, compare_methods, ladder, replay, conduct, solve, export, diagnostics):
     app.add_typer(module.commands)
 app.add_typer(groups.commands, name="groups")
 app.add_typer(data.commands, name="data")

@@ -16,6 +16,7 @@ from grpo_core.types import Episode, FloatArray, KeyValue, Turn
 from services.environments.tensor_task import Action, Actions, TensorGame, TensorTask
 
 ROLE_NAME = "seat"
+MIXED = "ANY"  # the role of all seats that are not told apart
 _FEATURES = 16  # numbers of the first observation that clusters may be made from
 _THOUSANDTHS = 1000
 _NO_IDS, _NO_NUMBERS, _NO_FLAGS = np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.bool_)
@@ -54,14 +55,16 @@ class Played:
     batch: SmallBatch
     steps: int  # of the task, all its seats at once
     results: tuple[float, ...]  # of each episode: the mean over its seats, as the task counts it
+    facts: tuple[Mapping[str, KeyValue], ...]  # of each episode's start
 
 
 class EpisodeSampler:
     """Plays episodes side by side: one forward pass serves all that wait for a choice."""
 
-    def __init__(self, task: TensorTask, seed: int) -> None:
-        """``seed`` is of the policy's choices."""
+    def __init__(self, task: TensorTask, seed: int, *, mixes_seats: bool = False) -> None:
+        """``seed`` is of the policy's choices; with ``mixes_seats`` all seats are one role."""
         self._task = task
+        self._role = MIXED if mixes_seats else None
         self._games: list[TensorGame] = []
         self._generator = torch.Generator().manual_seed(seed)
         self._phases: list[dict[str, KeyValue]] = []  # by number of the step: facts shared by all turns
@@ -84,7 +87,7 @@ class EpisodeSampler:
                     actions[seat] = chosen[place]
                     place += 1
                 for seat, reward in each.game.step(actions).items():
-                    if (earned := each.seats[seat].earned):  # what it earns before it first chooses is not its doing
+                    if earned := each.seats[seat].earned:  # what it earns before it first chooses is not its doing
                         earned[-1] += reward
                 steps += 1
             waiting = [each for each in waiting if each.game.to_act]
@@ -132,11 +135,9 @@ class EpisodeSampler:
                 returns.append(sum(record.earned))
             results.append(self._task.result(sum(returns) / len(returns), each.facts))
         batch = arrays.batch(episodes, order, np.stack(last), cut_off)
-        return Played(batch, steps, tuple(results))
+        return Played(batch, steps, tuple(results), tuple(each.facts for each in playing))
 
-    def _episode(
-        self, each: _Playing, seat: str, record: _Seat, arrays: _Arrays, name: str, version: int
-    ) -> Episode:
+    def _episode(self, each: _Playing, seat: str, record: _Seat, arrays: _Arrays, name: str, version: int) -> Episode:
         seen = arrays.observation(record.rows[0])[:_FEATURES]
         numbers = {f"seen_{index}": round(float(value) * _THOUSANDTHS) for index, value in enumerate(seen)}
         turns = tuple(self._turn(place, reward, version) for place, reward in enumerate(record.earned))
@@ -144,7 +145,7 @@ class EpisodeSampler:
         return Episode(
             episode_id=name,
             task=self._task.name,
-            role=seat,
+            role=self._role or seat,
             block_id=each.start.block,
             block_size=each.start.block_size,
             keys={**each.facts, **numbers, "start": each.start.name},

@@ -169,7 +169,9 @@ class SmallLearner:
             for member in chosen.tolist():
                 groups.setdefault(found.surgery_groups[member], []).append(member)
             trained: Mapping[str, Tensor] = self._named
-            loss, surgery = apply_surgery(trained, dict(sorted(groups.items())), backward, self.grouping, self._generator)
+            loss, surgery = apply_surgery(
+                trained, dict(sorted(groups.items())), backward, self.grouping, self._generator
+            )
         else:
             loss = backward(chosen.tolist())
         norm = float(nn.utils.clip_grad_norm_(self._named.values(), self.settings.max_grad_norm))

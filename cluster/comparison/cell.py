@@ -1,0 +1,243 @@
+"""One run of a comparison: a method on a task with a seed, within a number of steps, measured at fixed points."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from cluster.comparison.methods import METHODS, Method
+from cluster.comparison.sampling import EpisodeSampler, Start
+from grpo_core.checkpoints.atomic_write import write_atomically
+from grpo_core.seeds import derive_seed
+from grpo_core.small_networks.distributions import Numbered
+from grpo_core.small_networks.learner import SmallLearner
+from grpo_core.small_networks.networks import Critic, plain_policy, routed_policy
+from services.environments.open_spiel.exploitability import Table
+from services.environments.open_spiel.spiel_task import SpielTask
+from services.environments.tensor_task import TensorTask
+from services.environments.tensor_tasks import make_task
+
+MEASURED_EPISODES = 20
+_MEASURING_SEED = 1_000_003  # episodes that measure are never those that train
+_AUDIT_EVERY = 20  # updates
+RLLIB_SETTINGS: Mapping[str, Any] = {
+    "lr": 3e-4, "gamma": 0.99, "lambda_": 0.95, "train_batch_size": 2048, "minibatch_size": 256, "num_epochs": 10,
+    "vf_loss_coeff": 0.5, "clip_param": 0.2, "vf_clip_param": 1e9, "use_kl_loss": False, "entropy_coeff": 0.0,
+    "grad_clip": 0.5,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one run is of; ``settings`` differ from the method's own in a sensitivity study."""
+
+    method: str
+    task: str
+    seed: int
+    steps: int
+    points: int  # measurements, evenly apart, the last one at the end
+    episodes_per_update: int = 32
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """A name for files."""
+        task = "".join(letter if letter.isalnum() or letter in "_-" else "-" for letter in self.task)
+        return f"{self.method}~{task}~{self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measurement."""
+
+    method: str
+    task: str
+    seed: int
+    steps: int  # of the task, in training, those after each reset included
+    episodes: int
+    seconds: float  # of training
+    mean_return: float
+    by_variant: Mapping[str, float]
+    exploitability: float | None = None  # of the policy now
+    average_exploitability: float | None = None  # of the average of the policies at all measurements
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The row of ``results.json``."""
+        found = asdict(self)
+        found["return"] = found.pop("mean_return")
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class _Training(Protocol):
+    steps: int
+    episodes: int
+
+    def train(self) -> None: ...
+    @property
+    def policy(self) -> nn.Module: ...
+    def close(self) -> None: ...
+
+
+def run_cell(cell: Cell, audits: Path | None = None) -> Iterator[Row]:
+    """Train, and yield a measurement at the start and at each point; ``audits`` is a folder for audit records.
+
+    Raises:
+        TaskError: a package is missing.
+        DivergenceError: the method diverged.
+    """
+    torch.set_num_threads(1)
+    method = METHODS[cell.method]
+    task = make_task(cell.task)
+    training = _begun(cell, method, task, audits)
+    ruler = _Ruler(cell, task)
+    spent = 0.0
+    try:
+        yield ruler.measured(training, spent)
+        for point in range(1, cell.points + 1):
+            begun = time.perf_counter()
+            while training.steps < cell.steps * point / cell.points:
+                training.train()
+            spent += time.perf_counter() - begun
+            yield ruler.measured(training, spent)
+    finally:
+        training.close()
+        ruler.close()
+
+
+class _Ruler:
+    """Measures policies on the same episodes, which no policy trains on."""
+
+    def __init__(self, cell: Cell, task: TensorTask) -> None:
+        self._cell = cell
+        self._sampler = EpisodeSampler(task, derive_seed(_MEASURING_SEED, cell.task))
+        self._table = Table(task) if isinstance(task, SpielTask) else None
+        self._starts = [
+            Start(str(number), _MEASURING_SEED + number, "measured", MEASURED_EPISODES)
+            for number in range(MEASURED_EPISODES)
+        ]
+
+    def measured(self, training: _Training, seconds: float) -> Row:
+        """Play episodes and, where the game's equilibrium is known, compute the distance to it."""
+        policy: Any = training.policy
+        played = self._sampler.play(policy, self._starts, 0)
+        by_variant: defaultdict[str, list[float]] = defaultdict(list)
+        for facts, result in zip(played.facts, played.results, strict=True):
+            if "variant" in facts:
+                by_variant[str(facts["variant"])].append(result)
+        last = average = None
+        if self._table is not None:
+            now = self._table.probabilities(lambda seen, legal: _probabilities(policy, seen, legal))
+            self._table.add_to_average(now)
+            last = self._table.exploitability(now)
+            average = self._table.exploitability(self._table.average)
+        return Row(
+            self._cell.method, self._cell.task, self._cell.seed, training.steps, training.episodes, round(seconds, 2),
+            fmean(played.results), {name: fmean(values) for name, values in sorted(by_variant.items())}, last, average,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Close the instances of the task."""
+        self._sampler.close()
+
+
+class _Grouped:
+    """Training by the core."""
+
+    def __init__(self, cell: Cell, method: Method, task: TensorTask, audits: Path | None) -> None:
+        self._cell, self._method, self._audits = cell, method, audits
+        seed = derive_seed(cell.seed, cell.method, cell.task)
+        torch.manual_seed(seed % 2**31)
+        make = routed_policy if method.network == "routed" else plain_policy
+        actions = task.actions
+        self._policy = make(task.observation_size, actions.count, are_numbered=actions.are_numbered)
+        critic = Critic(task.observation_size) if method.kind == "critic" else None
+        probe = task.make()
+        grouping = method.grouping_settings(frozenset(probe.reset(0)))
+        probe.close()
+        self._learner = SmallLearner(
+            self._policy, method.learner_settings(cell.settings), grouping, seed, critic=critic
+        )
+        self._sampler = EpisodeSampler(task, seed, mixes_seats=method.mixes_seats)
+        self._seeds = np.random.default_rng(seed)
+        self.steps = self.episodes = 0
+
+    def train(self) -> None:
+        """Play one batch and learn from it."""
+        version, alike, count = self._learner.version, self._method.starts_alike, self._cell.episodes_per_update
+        first = int(self._seeds.integers(2**31 - count))  # consecutive seeds, so that variants take turns
+        starts = [
+            Start(f"{version}-{number // alike}", first + number // alike, f"{version}-{number // alike}", alike)
+            for number in range(count)
+        ]
+        played = self._sampler.play(self._policy, starts, version)
+        update = self._learner.step(played.batch)
+        self.steps += played.steps
+        self.episodes += count
+        if self._audits is not None and version % _AUDIT_EVERY == 0:
+            record = update.audit(version + 1, self._learner.settings, self._learner.grouping)
+            write_atomically(self._audits / f"{self._cell.name}~{version + 1}.json", json_bytes(record))
+
+    @property
+    def policy(self) -> nn.Module:
+        """What plays now."""
+        return self._policy
+
+    def close(self) -> None:
+        """Close the instances of the task."""
+        self._sampler.close()
+
+
+class _Rllib:
+    """Training by RLlib."""
+
+    def __init__(self, cell: Cell, task: TensorTask) -> None:
+        from cluster.comparison.rllib.training import RllibTraining
+
+        self._training = RllibTraining(task, cell.seed, {**RLLIB_SETTINGS, **cell.settings})
+
+    @property
+    def steps(self) -> int:
+        return self._training.counted.steps
+
+    @property
+    def episodes(self) -> int:
+        return self._training.counted.episodes
+
+    def train(self) -> None:
+        self._training.train()
+
+    @property
+    def policy(self) -> nn.Module:
+        return self._training.policy
+
+    def close(self) -> None:
+        self._training.close()
+
+
+def _begun(cell: Cell, method: Method, task: TensorTask, audits: Path | None) -> _Training:
+    if method.kind == "rllib":
+        return _Rllib(cell, task)  # type: ignore[return-value]  # its counts are properties
+    return _Grouped(cell, method, task, audits)
+
+
+def _probabilities(policy: Any, seen: Any, legal: Any) -> Any:
+    with torch.no_grad():
+        found: Numbered = policy(torch.from_numpy(seen), torch.from_numpy(legal))
+    return found.logits_NA.double().softmax(-1).numpy()
+
+
+def json_bytes(value: Any) -> bytes:
+    """One line of JSON."""
+    import json
+
+    return json.dumps(value, allow_nan=False).encode()

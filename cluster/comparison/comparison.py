@@ -1,0 +1,156 @@
+"""A comparison's runs, side by side on Ray; what is done is kept, and resuming runs the rest.
+
+``DIR/cells/NAME.json`` has a finished run's rows. It is written in one step, so that one that was killed runs anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cluster.comparison.cell import Cell, Row, json_bytes, run_cell
+from cluster.comparison.plans import Plan
+from cluster.errors import RunError
+from cluster.runtime.local_ray import local_ray, prepare_local_ray
+from grpo_core.checkpoints.atomic_write import write_atomically
+from grpo_core.errors import DivergenceError, one_line
+from services.environments.tensor_task import TaskError
+from services.environments.tensor_tasks import make_task
+
+CELLS, PLAN = "cells", "plan.json"
+_SILENCE_S = 3600.0  # the longest run takes some minutes
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One run that is over."""
+
+    cell: Cell
+    rows: tuple[dict[str, Any], ...]
+    error: str = ""  # why it diverged
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All finished runs, and the tasks that could not be played."""
+
+    finished: tuple[Finished, ...]
+    missing: tuple[str, ...]  # a line for each task whose packages are not installed
+
+
+def compare(
+    plan: Plan,
+    out: Path,
+    *,
+    resume: bool,
+    processes: int,
+    notice: Callable[[str], None],
+    advance: Callable[[int], None],
+    begin: Callable[[int], None],
+) -> Comparison:
+    """Run what is not done yet; ``begin`` gets the number of all runs, ``advance`` each that is over.
+
+    Raises RunError where ``out`` holds another comparison, or one without ``resume``.
+    """
+    cells, missing = _playable(plan)
+    if not cells:
+        raise RunError("none of the tasks can be played: " + "; ".join(missing))
+    _claim(out, plan, resume=resume)
+    folder = out / CELLS
+    folder.mkdir(parents=True, exist_ok=True)
+    known = {cell.name: _read(folder, cell) for cell in cells}
+    begin(len(cells))
+    advance(sum(found is not None for found in known.values()))
+    left = [cell for cell in cells if known[cell.name] is None]
+    if left:
+        for found in _run(left, folder, processes, notice):
+            known[found.cell.name] = found
+            advance(1)
+    return Comparison(tuple(found for found in known.values() if found is not None), tuple(missing))
+
+
+def _playable(plan: Plan) -> tuple[list[Cell], list[str]]:
+    """The runs of the tasks that can be played here, and a line for each of the others."""
+    facts, missing = {}, []
+    for each in plan.tasks:
+        try:
+            game = make_task(each.task).make()
+        except TaskError as error:
+            missing.append(str(error))
+            continue
+        facts[each.task] = frozenset(game.reset(0))
+        game.close()
+    kept = Plan(plan.name, tuple(each for each in plan.tasks if each.task in facts), plan.points)
+    return (list(kept.cells(facts)) if kept.tasks else []), missing
+
+
+def _claim(out: Path, plan: Plan, *, resume: bool) -> None:
+    """Make the folder this comparison's, or check that it is."""
+    wanted = json_bytes(asdict(plan))
+    path = out / PLAN
+    if path.exists():
+        if not resume:
+            raise RunError(f"{out} holds a comparison already: add --resume to go on with it, or name another folder")
+        if path.read_bytes() != wanted:
+            raise RunError(f"{out} holds another comparison: repeat the options that it was begun with")
+        return
+    if out.exists() and any(out.iterdir()):
+        raise RunError(f"{out} is not empty and holds no comparison: name a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, wanted)
+
+
+def _read(folder: Path, cell: Cell) -> Finished | None:
+    path = folder / f"{cell.name}.json"
+    if not path.exists():
+        return None
+    found = json.loads(path.read_bytes())
+    return Finished(cell, tuple(found["rows"]), found["error"])
+
+
+def _run(cells: Sequence[Cell], folder: Path, processes: int, notice: Callable[[str], None]) -> Iterator[Finished]:
+    """Run cells on Ray, ``processes`` at a time, and yield each when it is over."""
+    prepare_local_ray()
+    import ray
+
+    with local_ray(processes, notice):
+        run = ray.remote(num_cpus=1, max_retries=1)(_finish)
+        waiting = iter(cells)
+        running: dict[Any, Cell] = {}
+        while True:
+            while len(running) < processes and (cell := next(waiting, None)) is not None:
+                running[run.remote(cell, str(folder))] = cell
+            if not running:
+                return
+            ready, _ = ray.wait(list(running), num_returns=1, timeout=_SILENCE_S)
+            if not ready:
+                names = ", ".join(cell.name for cell in running.values())
+                raise RunError(f"no run ended within {_SILENCE_S:.0f} s: {names}")
+            cell = running.pop(ready[0])
+            try:
+                yield ray.get(ready[0])
+            except ray.exceptions.RayError as error:
+                raise RunError(f"the run {cell.name} failed: {one_line(error, 300)}") from error
+
+
+def _finish(cell: Cell, folder: str) -> Finished:
+    """Run a cell in a process of its own, and keep its rows."""
+    audits = Path(folder).parent / "audit"
+    audits.mkdir(exist_ok=True)
+    rows: list[Row] = []
+    error = ""
+    try:
+        rows.extend(run_cell(cell, audits))
+    except DivergenceError as diverged:
+        error = str(diverged)
+    found = Finished(cell, tuple(row.as_json for row in rows), error)
+    write_atomically(Path(folder) / f"{cell.name}.json", json_bytes({"rows": found.rows, "error": error}))
+    return found
+
+
+def all_rows(finished: Iterable[Finished]) -> list[dict[str, Any]]:
+    """The rows of all runs."""
+    return [row for each in finished for row in each.rows]

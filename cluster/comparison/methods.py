@@ -1,0 +1,137 @@
+"""The methods that are compared, as data: how samples are grouped, what estimates their worth, and what is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cluster.comparison.sampling import ROLE_NAME
+from grpo_core.settings import GroupingSettings, LearnerSettings
+
+BY_SEAT = ROLE_NAME
+SAME_START = 8  # episodes that begin alike, where a method compares such
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One way to learn; all but ``rllib_ppo`` are the core's."""
+
+    name: str
+    title: str
+    does: str  # one sentence for the page
+    grouping: Mapping[str, Any] = field(default_factory=dict)
+    learner: Mapping[str, Any] = field(default_factory=dict)
+    kind: Literal["grouped", "critic", "rllib"] = "grouped"
+    network: Literal["plain", "routed"] = "plain"
+    starts_alike: int = 1  # episodes that begin in the same state
+    mixes_seats: bool = False  # seats count as one role, so that baselines mix them
+    needs_fact: str = ""  # a fact of the task's starts; tasks without it are left out
+
+    def grouping_settings(self, facts: frozenset[str]) -> GroupingSettings:
+        """The settings of groups, for a task whose starts have ``facts`` besides those of all tasks."""
+        keys = {"role_name": ROLE_NAME, "weight_key": BY_SEAT, "surgery_key": BY_SEAT, **self.grouping}
+        by_task = f"{BY_SEAT}+variant" if "variant" in facts else BY_SEAT
+        filled = {name: _filled(value, by_task) for name, value in keys.items()}
+        return GroupingSettings(**filled)
+
+    def learner_settings(self, changes: Mapping[str, Any]) -> LearnerSettings:
+        """The settings of updates; ``changes`` are those of a sensitivity study."""
+        return LearnerSettings(**{**_COMMON, **self.learner, **changes})
+
+
+_COMMON: Mapping[str, Any] = {
+    "learning_rate": 3e-3,
+    "lr_warmup_updates": 0,
+    "adam_beta2": 0.999,
+    "max_grad_norm": 0.5,
+    "discount": 0.99,
+    "minibatches": 8,
+    "epochs": 4,
+    "epsilon": 0.2,
+    "epsilon_high": 0.2,
+    "updates": 10**9,
+}
+_BY_TIME = ("{task}+phase", "{task}")
+_PER_STEP = {"baseline": "leave_one_out", "scale_rewards": "batch"}
+
+METHODS: Mapping[str, Method] = {
+    method.name: method
+    for method in (
+        Method("rllib_ppo", "PPO (RLlib)", "RLlib's PPO: a critic, generalised advantages over single steps.", kind="rllib"),
+        Method(
+            "ppo_grouped", "PPO, advantages normalised by group",
+            "PPO with a critic, whose generalised advantages get the mean and deviation of their task's group.",
+            {"keys": ("{task}",), "scale_rewards": "group"}, {"learning_rate": 1e-3}, kind="critic",
+        ),
+        Method(
+            "reinforce_time", "REINFORCE, baseline by time",
+            "One step along the gradient for each batch; a return is compared with others' from the same time step.",
+            {"keys": _BY_TIME, **_PER_STEP}, {"epochs": 1, "minibatches": 1, "learning_rate": 1e-2},
+        ),
+        Method(
+            "grpo_batch", "GRPO, one group",
+            "Whole episodes of a seat are compared with one another, whatever their task.",
+            {"keys": (BY_SEAT,), "scale_rewards": "batch"}, {"returns": "episode"},
+        ),
+        Method(
+            "grpo_task", "GRPO by task",
+            "Whole episodes are compared within their task, and divided by that task's deviation.",
+            {"keys": ("{task}",), "scale_rewards": "group"}, {"returns": "episode"},
+        ),
+        Method(
+            "grpo_start", "GRPO by same start",
+            f"{SAME_START} episodes begin alike and are compared with one another, as completions of one prompt are.",
+            {"keys": (f"{BY_SEAT}+start",), "scale_rewards": "group"}, {"returns": "episode"},
+            starts_alike=SAME_START,
+        ),
+        Method(
+            "grpo_time", "GRPO by task and time",
+            "Returns-to-go are compared with others' of the same task and time step.",
+            {"keys": _BY_TIME, **_PER_STEP, "scale_rewards": "group"},
+        ),
+        Method(
+            "grpo_auto", "GRPO by clusters of starts",
+            "Whole episodes are compared within clusters (k-means) of what was seen first, drawn anew in each batch.",
+            {"keys": (f"{BY_SEAT}+auto", BY_SEAT), "scale_rewards": "group"}, {"returns": "episode"},
+        ),
+        Method(
+            "grpo_adaptive", "GRPO by lasting clusters",
+            "The same with clusters that are followed from batch to batch.",
+            {"keys": (f"{BY_SEAT}+adaptive", BY_SEAT), "scale_rewards": "group"}, {"returns": "episode"},
+        ),
+        Method(
+            "grpo_dirichlet", "GRPO by an infinite mixture",
+            "The same with a Dirichlet-process mixture, which finds how many clusters there are.",
+            {"keys": (f"{BY_SEAT}+dirichlet", BY_SEAT), "scale_rewards": "group"}, {"returns": "episode"},
+        ),
+        Method(
+            "grpo_pcgrad", "GRPO by task, PCGrad",
+            "GRPO by task; the tasks' gradients lose what conflicts.",
+            {"keys": ("{task}",), "scale_rewards": "group", "gradient_surgery": "pcgrad", "surgery_key": "{task}"},
+            {"returns": "episode"}, needs_fact="variant",
+        ),
+        Method(
+            "grpo_cagrad", "GRPO by task, CAGrad",
+            "GRPO by task; the step is the one that helps the worst task most, near the mean gradient.",
+            {"keys": ("{task}",), "scale_rewards": "group", "gradient_surgery": "cagrad", "surgery_key": "{task}"},
+            {"returns": "episode"}, needs_fact="variant",
+        ),
+        Method(
+            "grpo_routed", "GRPO by task, routed network",
+            "GRPO by task with soft modules, between which the state chooses the routes.",
+            {"keys": ("{task}",), "scale_rewards": "group"}, {"returns": "episode"}, network="routed",
+        ),
+        Method(
+            "grpo_no_seats", "GRPO, seats mixed",
+            "Whole episodes of all seats are compared with one another: what grouping by seat is held against.",
+            {"keys": (BY_SEAT,), "scale_rewards": "batch"}, {"returns": "episode"}, mixes_seats=True,
+        ),
+    )
+}  # fmt: skip
+
+
+def _filled(value: Any, by_task: str) -> Any:
+    if isinstance(value, str):
+        return value.replace("{task}", by_task)
+    return tuple(_filled(each, by_task) for each in value) if isinstance(value, tuple) else value

@@ -1,0 +1,109 @@
+"""What ``entente compare`` runs under each name: tasks with their budgets, methods and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cluster.comparison.cell import Cell
+from cluster.comparison.methods import METHODS
+from cluster.errors import RunError
+from grpo_core.errors import one_line
+
+GROUPED = tuple(name for name in METHODS if name != "grpo_no_seats")
+ON_SEVERAL_SEATS = ("rllib_ppo", "ppo_grouped", "grpo_batch", "grpo_no_seats", "grpo_time")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """One task, how long each run is, and which methods run."""
+
+    task: str
+    steps: int
+    methods: tuple[str, ...] = GROUPED
+    seeds: int = 10
+    episodes_per_update: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All of a comparison."""
+
+    name: str
+    tasks: tuple[TaskPlan, ...]
+    points: int
+
+    def cells(self, facts: Mapping[str, frozenset[str]]) -> Iterator[Cell]:
+        """Every run, seed by seed, so that an unfinished comparison has all methods; ``facts`` are by task."""
+        for seed in range(max(plan.seeds for plan in self.tasks)):
+            for plan in self.tasks:
+                if seed >= plan.seeds:
+                    continue
+                for method in plan.methods:
+                    if METHODS[method].needs_fact <= "" or METHODS[method].needs_fact in facts[plan.task]:
+                        yield Cell(method, plan.task, seed, plan.steps, self.points, plan.episodes_per_update)
+
+    def only(self, methods: Collection[str], tasks: Collection[str], seeds: int | None) -> Plan:
+        """The part of it with these methods and tasks (none named: all), and so many seeds.
+
+        Raises RunError for a name that it does not have.
+        """
+        _check("method", methods, METHODS)
+        _check("task", tasks, [plan.task for plan in self.tasks])
+        kept = []
+        for plan in self.tasks:
+            if tasks and plan.task not in tasks:
+                continue
+            chosen = tuple(name for name in (methods or plan.methods) if name in METHODS)
+            kept.append(replace(plan, methods=chosen, seeds=plan.seeds if seeds is None else seeds))
+        return replace(self, tasks=tuple(kept))
+
+
+def _check(what: str, named: Collection[str], known: Collection[str]) -> None:
+    for name in named:
+        if name not in known:
+            raise RunError(f"there is no {what} {one_line(repr(name), 60)} here; it is one of {', '.join(known)}")
+
+
+_GAMES = ("kuhn_poker", "leduc_poker", "kuhn_poker(players=3)")
+_CONTINUOUS = ("rllib_ppo", "ppo_grouped", "reinforce_time", "grpo_batch", "grpo_start", "grpo_time")
+
+
+def _games(steps: Sequence[int], seeds: int) -> tuple[TaskPlan, ...]:
+    return tuple(
+        TaskPlan(name, count, ON_SEVERAL_SEATS, seeds, episodes_per_update=128)
+        for name, count in zip(_GAMES, steps, strict=True)
+    )
+
+
+PLANS: Mapping[str, Plan] = {
+    plan.name: plan
+    for plan in (
+        Plan(
+            "smoke",
+            (
+                TaskPlan("cartpole", 2_000, seeds=1),
+                TaskPlan("cartpole_family", 2_000, seeds=1),
+                TaskPlan("inverted_pendulum", 1_000, _CONTINUOUS, 1),
+                TaskPlan("navigation", 1_000, ON_SEVERAL_SEATS, 1),
+                *_games((500, 500, 500), 1),
+            ),
+            points=2,
+        ),
+        Plan(
+            "study",
+            (
+                TaskPlan("cartpole", 300_000),
+                TaskPlan("cartpole_family", 300_000),
+                TaskPlan("lunar_lander", 1_000_000, ("rllib_ppo", "grpo_time", "ppo_grouped"), 10, 16),
+                TaskPlan("navigation", 50_000, ON_SEVERAL_SEATS),
+                TaskPlan("inverted_pendulum", 100_000, _CONTINUOUS),
+                TaskPlan("half_cheetah", 200_000, _CONTINUOUS, 3, 8),
+                TaskPlan("pong", 100_000, _CONTINUOUS, 3, 8),
+                TaskPlan("breakout", 100_000, _CONTINUOUS, 3, 8),
+                *_games((100_000, 100_000, 100_000), 10),
+            ),
+            points=10,
+        ),
+    )
+}

@@ -1,0 +1,150 @@
+"""What the runs of a comparison say together: by task, over tasks, and which differences chance alone may make."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+
+from cluster.comparison.comparison import Finished
+from grpo_core.statistics.aggregate import aggregate_score, performance_profile
+from grpo_core.statistics.estimate import Estimate
+from grpo_core.statistics.improvement import probability_of_improvement
+from grpo_core.statistics.means import stratified_mean
+from grpo_core.statistics.significance import holm, p_value
+from services.environments.tensor_task import TensorTask
+
+SIGNIFICANT = 0.05
+PROFILE = tuple(round(0.1 * number, 1) for number in range(13))  # thresholds of the normalised score
+Values = dict[str, dict[str, list[float]]]  # by method and task, one of each seed
+
+
+def summarised(finished: Sequence[Finished], tasks: Mapping[str, TensorTask], seed: int = 0) -> dict[str, Any]:
+    """Everything that ``results.json`` has beside the rows; JSON-able."""
+    runs = [each for each in finished if each.rows]
+    returns = _by_method(runs, lambda run: float(run.rows[-1]["return"]))
+    gaps = _by_method(
+        [run for run in runs if "exploitability" in run.rows[-1]], lambda run: run.rows[-1]["exploitability"]
+    )
+    average = _by_method(
+        [run for run in runs if "exploitability" in run.rows[-1]], lambda run: run.rows[-1]["average_exploitability"]
+    )
+    scored = _by_method(
+        [run for run in runs if "exploitability" not in run.rows[-1]],
+        lambda run: tasks[run.cell.task].score(float(run.rows[-1]["return"])),
+    )
+    return {
+        "by_task": [_task_row(name, method, runs, gaps, average)
+                    for name in dict.fromkeys(run.cell.task for run in runs)
+                    for method in dict.fromkeys(run.cell.method for run in runs if run.cell.task == name)],
+        "over_tasks": _over_tasks(scored, seed),
+        "pairs": _pairs(returns, gaps),
+        "diverged": [{"run": each.cell.name, "error": each.error} for each in finished if each.error],
+    }  # fmt: skip
+
+
+def _by_method(runs: Sequence[Finished], value: Callable[[Finished], float]) -> Values:
+    found: Values = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        found[run.cell.method][run.cell.task].append(value(run))
+    return {method: dict(by_task) for method, by_task in found.items()}
+
+
+def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, average: Values) -> dict[str, Any]:
+    """One method on one task, over its seeds."""
+    own = [run for run in runs if run.cell.task == task and run.cell.method == method]
+    last = [float(run.rows[-1]["return"]) for run in own]
+    row: dict[str, Any] = {
+        "task": task,
+        "method": method,
+        "seeds": len(own),
+        "steps": own[0].rows[-1]["steps"],
+        **_with_interval("return", stratified_mean({"": last})),
+        "worst_seed": min(last),
+        "deviation": stdev(last) if len(last) > 1 else None,  # between seeds
+        "start": fmean(float(run.rows[0]["return"]) for run in own),
+        **_with_interval("area", stratified_mean({"": [_area(run) for run in own]})),
+        "seconds": fmean(float(run.rows[-1]["seconds"]) for run in own),
+        "steps_per_second": fmean(run.rows[-1]["steps"] / max(float(run.rows[-1]["seconds"]), 1e-9) for run in own),
+    }
+    if variants := own[0].rows[-1]["by_variant"]:
+        worst = [min(run.rows[-1]["by_variant"].values()) for run in own]
+        balance = [min(run.rows[-1]["by_variant"].values()) / max(run.rows[-1]["by_variant"].values()) for run in own]
+        row |= _with_interval("worst_variant", stratified_mean({"": worst}))
+        row |= _with_interval("balance", stratified_mean({"": balance}, (0.0, 1.0)))  # worst over best variant
+        row["by_variant"] = {name: fmean(run.rows[-1]["by_variant"][name] for run in own) for name in variants}
+    if task in gaps.get(method, {}):
+        row |= _with_interval("exploitability", stratified_mean({"": gaps[method][task]}, (0.0, math.inf)))
+        row |= _with_interval("average_exploitability", stratified_mean({"": average[method][task]}, (0.0, math.inf)))
+        row["uniform_exploitability"] = fmean(float(run.rows[0]["exploitability"]) for run in own)
+    return row
+
+
+def _area(run: Finished) -> float:
+    """The mean return over the run's steps, by trapezia: high for what learns early."""
+    steps = np.array([row["steps"] for row in run.rows], np.float64)
+    values = np.array([row["return"] for row in run.rows], np.float64)
+    return float(np.trapezoid(values, steps) / max(steps[-1] - steps[0], 1.0))
+
+
+def _over_tasks(scored: Values, seed: int) -> list[dict[str, Any]]:
+    """Normalised scores over the tasks that all of these methods have; the others stand only in their task's table."""
+    if not scored:
+        return []
+    most = max(len(by_task) for by_task in scored.values())
+    shared = set.intersection(*(set(by_task) for by_task in scored.values() if len(by_task) == most))
+    rows = []
+    for method, by_task in scored.items():
+        if not shared <= set(by_task):
+            continue
+        own = {task: by_task[task] for task in sorted(shared)}
+        generator = np.random.Generator(np.random.PCG64(seed))
+        profile = performance_profile(own, PROFILE, generator)
+        rows.append({
+            "method": method,
+            "tasks": sorted(shared),
+            **_with_interval("interquartile_mean", aggregate_score(own, generator)),
+            "worst_task": min(fmean(values) for values in own.values()),
+            "profile": [{"above": above, **_with_interval("share", each)} for above, each in zip(PROFILE, profile, strict=True)],
+        })  # fmt: skip
+    return sorted(rows, key=lambda row: -row["interquartile_mean"])
+
+
+def _pairs(returns: Values, gaps: Values) -> list[dict[str, Any]]:
+    """Every pair of methods over the tasks that both have: how probably a run of the second is better."""
+    goodness: Values = {
+        method: {task: [-gap for gap in gaps[method][task]] if task in gaps.get(method, {}) else values
+                 for task, values in by_task.items()}
+        for method, by_task in returns.items()
+    }  # fmt: skip
+    found = []
+    for first, second in itertools.combinations(goodness, 2):
+        shared = sorted(goodness[first].keys() & goodness[second].keys())
+        if not shared:
+            continue
+        before = {task: goodness[first][task] for task in shared}
+        after = {task: goodness[second][task] for task in shared}
+
+        def at_level(level: float, before: Any = before, after: Any = after) -> Estimate | None:
+            return probability_of_improvement(before, after, level=level)
+
+        found.append({
+            "first": first, "second": second, "tasks": shared,
+            **_with_interval("second_better", probability_of_improvement(before, after)),
+            "p": p_value(at_level, 0.5),
+        })  # fmt: skip
+    for row, corrected in zip(found, holm([row["p"] for row in found]), strict=True):
+        row["p_corrected"] = corrected
+        row["significant"] = corrected <= SIGNIFICANT
+    return found
+
+
+def _with_interval(name: str, found: Estimate | None) -> dict[str, Any]:
+    if found is None:
+        return {name: None, f"{name}_ci95": None}
+    return {name: found.mean, f"{name}_ci95": found.interval}

@@ -1,0 +1,164 @@
+"""One offline page of a comparison of methods, made from what ``entente compare`` writes as ``results.json``."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from services.reports.colors import country_styles
+from services.reports.ladder_page.charts import Mark, interval_chart
+from services.reports.ladder_page.tables import boxed, line
+from services.reports.methods_page.curves import curves
+from services.reports.page import asset, page
+
+Row = Mapping[str, Any]
+
+
+def methods_page(document: Row) -> str:
+    """The whole page: a chart and a table for every task, what holds over tasks, and what is not significant."""
+    styles = (
+        asset("common.css")
+        + country_styles()
+        + asset("ladder_page/ladder_page.css")
+        + asset("methods_page/methods_page.css")
+    )
+    summary = document["summary"]
+    tasks = list(dict.fromkeys(row["task"] for row in summary["by_task"]))
+    count = len({row["method"] for row in summary["by_task"]})
+    title = f"{count} methods on {len(tasks)} tasks"
+    parts = [
+        f"<header><h1>{html.escape(title)}</h1><p class='soft'>Equal steps of each task for all methods. Lines are 95 % "
+        "intervals over seeds.</p></header>",
+        _over_tasks(document),
+        *(_task_section(task, document) for task in tasks),
+        _pairs_section(document),
+        _methods_section(document),
+        _left_out(document),
+        "<section><h2>Run it again</h2>"
+        f'<pre class="card">{html.escape(document["command"])}</pre>'
+        f'<p class="soft">Commit {html.escape(document["commit"])}, {html.escape(document["machine"])}.</p></section>',
+    ]
+    return page(title, f"<main>{''.join(parts)}</main>", styles=styles, data=document, scripts=[])
+
+
+def _over_tasks(document: Row) -> str:
+    rows = document["summary"]["over_tasks"]
+    if len(rows) < 2:
+        return ""
+    marks = [_mark(document, row, "interquartile_mean", 2) for row in rows]
+    tasks = ", ".join(rows[0]["tasks"])
+    table = boxed(
+        ("Method", "Interquartile mean", "Worst task", *(f"above {point['above']}" for point in rows[0]["profile"])),
+        [line(_title(document, row["method"]), (_figure(row, "interquartile_mean", 2), f"{row['worst_task']:.2f}",
+              *(f"{point['share']:.0%}" for point in row["profile"]))) for row in rows],
+        "Over tasks",
+    )  # fmt: skip
+    return (
+        "<section><h2>Over tasks</h2><p>The interquartile mean of scores, in which random play is 0 and a solved task 1, "
+        f"over {html.escape(tasks)}. The table has the share of runs above each score.</p>"
+        f'<figure class="card">{interval_chart(marks, "Interquartile means")}</figure>{table}</section>'
+    )
+
+
+def _task_section(task: str, document: Row) -> str:
+    rows = [row for row in document["summary"]["by_task"] if row["task"] == task]
+    game = rows[0].get("exploitability") is not None
+    name = "exploitability" if game else "return"
+    rows.sort(key=lambda row: row[name] if game else -row[name])
+    digits = 3 if game else 1
+    marks = [_mark(document, row, name, digits) for row in rows]
+    columns: list[tuple[str, str, int]] = [("Return", "return", 1)]
+    if game:
+        columns = [("Exploitability, last", "exploitability", 3), ("of the average", "average_exploitability", 3)]
+    if rows[0].get("worst_variant") is not None:
+        columns += [("Worst variant", "worst_variant", 1), ("Worst over best", "balance", 2)]
+    if not game:
+        columns.append(("Mean over steps", "area", 1))
+    head = ("Method", *(heading for heading, _, _ in columns), "Worst seed", "Seeds", "Seconds", "Steps/s")
+    table = boxed(
+        head,
+        [line(_title(document, row["method"]), (*(_figure(row, each, places) for _, each, places in columns),
+              f"{row['worst_seed']:.1f}", str(row["seeds"]), f"{row['seconds']:.0f}", f"{row['steps_per_second']:,.0f}"))
+         for row in rows],
+        task,
+    )  # fmt: skip
+    what = (
+        "What a best response gains, mean over players, and 0 in equilibrium: lower is better. "
+        f"Even odds have {rows[0]['uniform_exploitability']:.3f}." if game else
+        "The mean return of 20 episodes that no policy trains on."
+    )  # fmt: skip
+    return (
+        f"<section><h2>{html.escape(task)}</h2><p>{html.escape(what)} {rows[0]['steps']:,} steps and a little more.</p>"
+        f'<figure class="card">{interval_chart(marks, task)}</figure>'
+        f'<figure class="card">{curves(_courses(document, task, name), document["titles"])}</figure>{table}</section>'
+    )
+
+
+def _courses(document: Row, task: str, name: str) -> Mapping[str, Sequence[tuple[float, float]]]:
+    """By method, mean steps and mean figure at each point over the seeds."""
+    points: dict[str, dict[int, list[tuple[float, float]]]] = {}
+    seen: dict[tuple[str, int], int] = {}
+    for row in document["rows"]:
+        if row["task"] == task:
+            place = seen[row["method"], row["seed"]] = seen.get((row["method"], row["seed"]), -1) + 1
+            points.setdefault(row["method"], {}).setdefault(place, []).append((row["steps"], row[name]))
+    return {
+        method: [(sum(steps for steps, _ in each) / len(each), sum(value for _, value in each) / len(each))
+                 for _, each in sorted(by_place.items())]
+        for method, by_place in points.items()
+    }  # fmt: skip
+
+
+def _pairs_section(document: Row) -> str:
+    pairs = document["summary"]["pairs"]
+    if not pairs:
+        return ""
+    sure = [row for row in pairs if row["significant"]]
+    rows = [
+        line(f"{_title(document, row['second'])} over {_title(document, row['first'])}",
+             (_figure(row, "second_better", 2), f"{row['p_corrected']:.3f}", "yes" if row["significant"] else "no",
+              str(len(row["tasks"]))))
+        for row in sorted(pairs, key=lambda row: row["p_corrected"])
+    ]  # fmt: skip
+    table = boxed(("Pair", "Probability that a run is better", "p", "Significant", "Tasks"), rows, "Pairs")
+    return (
+        f"<section><h2>What is significant, and what is not</h2><p>{len(sure)} of {len(pairs)} differences are, at 0.05 "
+        "after Holm's correction for all of them; the others chance alone may make.</p>"
+        f"<details><summary>Every pair</summary>{table}</details></section>"
+    )
+
+
+def _methods_section(document: Row) -> str:
+    used = dict.fromkeys(row["method"] for row in document["summary"]["by_task"])
+    rows = [line(_title(document, name), (document["methods"][name],)) for name in used]
+    return f"<section><h2>The methods</h2>{boxed(('Method', 'What it does'), rows, 'Methods', ' class=said')}</section>"
+
+
+def _left_out(document: Row) -> str:
+    lines = [
+        *document["missing"],
+        *(f"{row['run']} diverged: {row['error']}" for row in document["summary"]["diverged"]),
+    ]
+    if not lines:
+        return ""
+    said = "".join(f"<li>{html.escape(each)}</li>" for each in lines)
+    return f"<section><h2>Left out</h2><ul>{said}</ul></section>"
+
+
+def _mark(document: Row, row: Row, name: str, digits: int) -> Mark:
+    interval = row[f"{name}_ci95"]
+    return Mark(_title(document, row["method"]), row[name], None if interval is None else tuple(interval),
+                _figure(row, name, digits))  # fmt: skip
+
+
+def _title(document: Row, method: str) -> str:
+    return str(document["titles"][method])
+
+
+def _figure(row: Row, name: str, digits: int) -> str:
+    value, interval = row[name], row[f"{name}_ci95"]
+    if value is None:
+        return "–"
+    low_high = "" if interval is None else f" [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]"
+    return f"{value:.{digits}f}{low_high}"
