@@ -243,5 +243,7 @@ def unknown_chat_player(name: str, known: Collection[str]) -> str:
 
 def unknown_player(name: str, known: Collection[str]) -> str:
     """Return the error message about a saved player that the configuration does not name."""
+    if name == CHAMPION:
+        return f"the player that comes with the package is called {CHAMPION}, without {PLAYER_PREFIX}"
     advice = f"name its folder in [opponents.players], as {name} = ..."
     return f"no player is called {name!r}; " + (f"there are {', '.join(sorted(known))}" if known else advice)

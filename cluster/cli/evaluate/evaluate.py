@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import shlex
+from typing import Annotated, Any
 
 import typer
 
@@ -118,6 +119,35 @@ def evaluate(
     for row in differences:
         typer.echo(difference_text(row, request.played))
     counters = remotes.stats()
-    document = {"candidate": names[0], "players": names, "seed": seed, "evaluations": rows, "differences": differences}
+    from cluster.runs.provenance import commit
+
+    given = {
+        "--against": against,
+        "--games-per-country": games_per_country,
+        "--until": until,
+        "--seed": seed,
+        "--temperature": temperature,
+        "--stop-within": stop_within,
+        "--stop-when-clear": stop_when_clear,
+        "--config": config,
+    }
+    document = {
+        "candidate": names[0],
+        "players": names,
+        "seed": seed,
+        "temperature": temperature,  # None: each player's own
+        "command": _words(names, given, press=press),
+        "commit": commit(),
+        "evaluations": rows,
+        "differences": differences,
+    }
     write_json(json_out, {**document, **({"remotes": counters} if counters else {})})
     write_csv(csv_out, request.played, rows, list(request.facts))
+
+
+def _words(names: list[str], given: dict[str, Any], *, press: bool) -> str:
+    """The command that plays the same games, wherever the same players are."""
+    words = ["entente", "evaluate", *names]
+    for option, value in given.items():
+        words += [] if value is None else [option, value]
+    return shlex.join(map(str, [*words, "--press"] if press else words))

@@ -35,12 +35,12 @@ def ladder(
         list[str] | None,
         typer.Argument(
             metavar="[PLAYER...]",
-            help="Checkpoint or run folders, bots, RUN:MEMBERs or remote:NAMEs.",
+            help="Checkpoint or run folders, champion, bots, RUN:MEMBERs or remote:NAMEs.",
             show_default=" ".join(BOTS),
         ),
     ] = None,
     against: Annotated[
-        str, typer.Option(help="A bot, folder or remote:NAME; each player meets six of it.")
+        str, typer.Option(help="A bot, champion, folder or remote:NAME; each player meets six of it.")
     ] = "dumbbot",
     games_per_country: Annotated[
         int, typer.Option(min=1, max=MOST_GAMES, help="Games of each player as each of the seven powers.")

@@ -28,14 +28,14 @@ class Published:
         """Why the figures cannot be put beside games with this ending; "" if they can."""
         if self.other:
             return self.other
-        return "" if ending == self.ending else f"its games were played to a win or a draw, these to {ending}"
+        return "" if ending == self.ending else f"its games are taken as played to a win or a draw, these to {ending}"
 
 
 PUBLISHED = (
     Published(
         "DipNet SL",
         "DipNet (diplomacy/research), supervised policy, one against six DumbBots",
-        "win is 18 centres; most SC leads a game without a winner; when those games ended is not known here",
+        "win is 18 centres; most SC leads a game without a winner; its games are taken as played to a win or a draw",
         {"solo_rate": 0.748, "lead_without_solo_rate": 0.092, "lead_rate": 0.840},
         950,
         TO_THE_END,

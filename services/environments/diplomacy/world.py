@@ -293,11 +293,12 @@ class Diplomacy(World):
         return f"against {', '.join(others)} and {last} mixed" if others else f"against six {against}"
 
     def evaluation_facts(self, settings: Any) -> Mapping[str, str | int]:
-        """The last year of the games, with quiet years that end them the whole rule as text; and rounds of letters."""
+        """The last year of the games, with quiet years the whole rule as text; rounds of letters; votes on draws."""
         whole = Ending(settings.until_year, settings.quiet_years)
         last = settings.until_year if whole.quiet_years is None else str(whole)
         rounds = self.settings.press_rounds
-        return {"until_year": last, **({"press_rounds": rounds} if rounds else {})}
+        votes = {"draw_votes": "yes"} if self.settings.draw_votes else {}
+        return {"until_year": last, **({"press_rounds": rounds} if rounds else {}), **votes}
 
     def saved_game(
         self, game: Game, players: Mapping[str, SeatPlayer] | None, seed: int, commit: str, package_version: str

@@ -91,7 +91,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "champion against six dumbbot",
     ),
     Run(
-        "entente evaluate policy:champion --against dumbbot --until end",
+        "entente evaluate policy:champion --against dumbbot --until end --temperature 0.5",
         "--games-per-country 1 --until 1901",
         "policy:champion against six dumbbot",
     ),

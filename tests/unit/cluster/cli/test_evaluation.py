@@ -37,3 +37,12 @@ def test_another_ending_is_refused_before_anything_is_played(words: tuple[str, .
     for until in ("1900", "never"):
         with pytest.raises(RunError, match=f"--until: '{until}' is neither a year from 1901 to 1999 nor 'end'"):
             entente(*words, "--until", until)
+
+
+def test_the_json_says_how_to_play_the_same_games_again(tmp_path: Path) -> None:
+    options = ("--against", "random", "--games-per-country", 1, "--until", 1901, "--seed", 3)
+    entente("evaluate", "dumbbot", *options, "--temperature", 0.5, "--json", tmp_path / "found.json")
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["command"] == f"entente evaluate dumbbot {' '.join(map(str, options))} --temperature 0.5"
+    assert found["temperature"] == 0.5
+    assert found["commit"]

@@ -30,6 +30,11 @@ WORLD = agreeing_world(draw_votes=True, press=False)
 assert WORLD is not None
 
 
+def test_rows_of_evaluations_say_that_players_could_agree_on_a_draw() -> None:
+    assert Diplomacy(GameSettings(draw_votes=True)).evaluation_facts(DiplomacyEvaluation())["draw_votes"] == "yes"
+    assert "draw_votes" not in Diplomacy(GameSettings()).evaluation_facts(DiplomacyEvaluation())
+
+
 def new_game(until_year: int = 1910) -> DiplomacyGame:
     game = DiplomacyGame(until_year)
     game.draw_votes = True
