@@ -175,11 +175,11 @@ class Learner:
         start: float,
     ) -> UpdateResult:
         sums = update.sums
-        metrics = update_metrics(batch, self.settings, self.grouping.keys, advantages, turns, update.steps, sums.named)
+        metrics = update_metrics(batch, self.settings, advantages.grouping.keys, advantages, turns, update.steps, sums.named)
         seconds = time.perf_counter() - start
         metrics |= {"learning_rate": learning_rate, "seconds": seconds, "tokens_per_second": sums.tokens / seconds}
         metrics |= sums.metrics
-        record = audit_record(self.version, self.settings, self.grouping, advantages, update.steps, metrics)
+        record = audit_record(self.version, self.settings, advantages.grouping, advantages, update.steps, metrics)
         return UpdateResult(metrics, record, advantages)
 
     def _optimize(self, minibatches: Sequence[Minibatch], update: _Update) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, Strict, field_validator, model_validator
+from pydantic import BeforeValidator, Field, Strict, field_validator, model_validator
 
 from grpo_core.section import LONGEST_WAIT_S, Settings, Texts
 
@@ -94,10 +94,17 @@ class PolicySettings(Settings):
         return self
 
 
+CHOOSE = "choose"
+
+
+def _as_keys(value: Any) -> Any:
+    return (CHOOSE,) if value == CHOOSE else value
+
+
 class GroupingSettings(Settings):
     """Which samples are compared with one another."""
 
-    keys: Texts = Field(
+    keys: Annotated[Texts, BeforeValidator(_as_keys)] = Field(
         ("country+phase", "country+segment", "country"),
         min_length=1,
         examples=[["country+lineup", "country"]],
@@ -105,7 +112,15 @@ class GroupingSettings(Settings):
         "segment, own_centers, alliance, start_year, scenario, policy_opponents, task, fork; start_year:4 puts a "
         "number known at the start into 4 quantile bins; auto, "
         "adaptive and dirichlet are clusters; a group under min_group_size falls back to the next, at last to a "
-        "running mean per role",
+        "running mean per role; \"choose\": the one of choices that has predicted returns best in earlier batches",
+    )
+    choices: Annotated[tuple[Texts, ...], Strict(False)] = Field(
+        (),
+        examples=[[["country+phase", "country"], ["country+lineup", "country"]]],
+        description='Chains of keys that keys = "choose" chooses among; the first one until something is known',
+    )
+    choice_decay: float = Field(
+        0.9, ge=0, lt=1, description="Memory of what each of the choices has predicted, per update"
     )
     role_name: str = Field("country", min_length=1, description="The world's word for a role, which every key names")
     min_group_size: int = Field(4, ge=2, description="Episodes under which a group falls back")
@@ -151,6 +166,22 @@ class GroupingSettings(Settings):
     cagrad_c: float = Field(
         0.4, ge=0, lt=1, description="How far CAGrad may go from the mean gradient, in lengths of it"
     )
+
+    @property
+    def chooses_keys(self) -> bool:
+        """Whether the chain of keys is chosen among ``choices``, batch by batch."""
+        return self.keys == (CHOOSE,)
+
+    @property
+    def declared_keys(self) -> tuple[str, ...]:
+        """All key expressions that may be used: ``keys``, or those of ``choices``, each once."""
+        return tuple(dict.fromkeys(key for chain in self.choices for key in chain)) if self.chooses_keys else self.keys
+
+    @model_validator(mode="after")
+    def _there_is_a_choice(self) -> Self:
+        if self.chooses_keys and (len(self.choices) < 2 or not all(self.choices)):
+            raise ValueError('keys = "choose" needs two or more chains in choices, e.g. [["country+phase"], ["country"]]')
+        return self
 
 
 class LearnerSettings(Settings):

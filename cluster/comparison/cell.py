@@ -184,7 +184,7 @@ class _Grouped:
         self.steps += played.steps
         self.episodes += count
         if self._audits is not None and version % _AUDIT_EVERY == 0:
-            record = update.audit(version + 1, self._learner.settings, self._learner.grouping)
+            record = update.audit(version + 1, self._learner.settings)
             write_atomically(self._audits / f"{self._cell.name}~{version + 1}.json", json_bytes(record))
 
     @property

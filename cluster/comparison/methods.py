@@ -91,6 +91,12 @@ METHODS: Mapping[str, Method] = {
             {"keys": _BY_TIME, **_PER_STEP, "scale_rewards": "group"},
         ),
         Method(
+            "grpo_choose", "GRPO, keys chosen by the run",
+            "Returns-to-go; of four chains of keys the one that predicted them best in earlier batches.",
+            {"keys": "choose", "choices": (_BY_TIME, ("{task}",), (f"{BY_SEAT}+phase", BY_SEAT), (BY_SEAT,)),
+             **_PER_STEP, "scale_rewards": "group"},
+        ),
+        Method(
             "grpo_auto", "GRPO by clusters of starts",
             "Whole episodes are compared within clusters (k-means) of what was seen first, drawn anew in each batch.",
             {"keys": (f"{BY_SEAT}+auto", BY_SEAT), "scale_rewards": "group"}, {"returns": "episode"},

@@ -199,7 +199,7 @@ def check_group_keys(grouping: GroupingSettings, learner: LearnerSettings, world
                     f"{learner.returns!r}; there are {', '.join(facts)}"
                 )
     parting = world.parting_facts
-    for expression in grouping.keys if parting else ():
+    for expression in grouping.declared_keys if parting else ():
         if not {part.strip() for part in expression.split("+")}.intersection(parting):
             raise ValueError(
                 f"grouping.keys: games of several kinds are mixed, and {expression!r} would compare their returns with "

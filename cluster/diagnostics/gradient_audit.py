@@ -187,6 +187,7 @@ def _advantages(
     unscaled = grouping.model_copy(update={"scale_rewards": "none", "group_weights": "none"})
     as_run = compute_advantages(batch.episodes, learner, unscaled, {})
     samples, returns = as_run.samples, as_run.returns
+    grouping = grouping.model_copy(update={"keys": as_run.grouping.keys})
     known = candidate_keys(samples, grouping)
     leaks = find_leaks(
         (*best_keys[:1], *grouping.keys), grouping.cluster_features, turn_facts_of(samples), grouping.role_name

@@ -210,7 +210,7 @@ def _made(facts: CardFacts) -> str:
         "game length": f"to the end of {config.game.until_year}",
         "episodes an update": config.learner.episodes_per_update,
         "loss": config.learner.loss_type,
-        "group keys, from fine to coarse": ", ".join(f"`{key}`" for key in config.grouping.keys),
+        "group keys, from fine to coarse": ", ".join(f"`{key}`" for key in config.grouping.declared_keys),
         "opponents at the start": ", ".join(f"`{member}`" for member in config.opponents.members),
         "seed": config.run.seed,
         "started from": _start(config, facts.version),

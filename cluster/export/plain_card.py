@@ -78,6 +78,6 @@ def plain_card(config: Config, summary: Mapping[str, Any], version: int, license
         updates=version,
         episodes=config.learner.episodes_per_update,
         loss=config.learner.loss_type,
-        keys=", ".join(f"`{key}`" for key in config.grouping.keys),
+        keys=", ".join(f"`{key}`" for key in config.grouping.declared_keys),
         seed=config.run.seed,
     )

@@ -114,7 +114,7 @@ def advantages_of(run: RunFolder, config: Config, batch: Batch) -> tuple[Advanta
         found = compute_advantages(batch.episodes, config.learner, config.grouping, {})
     except EntenteError as error:
         return None, f"the run's configuration does not fit its last batch: {error}"
-    if config.grouping.group_weights != "none" or any("adaptive" in key for key in config.grouping.keys):
+    if config.grouping.group_weights != "none" or any("adaptive" in key for key in config.grouping.declared_keys):
         return found, "group weights and adaptive clusters depend on earlier batches, which the run does not keep"
     record = audits(run.path).get(version)
     if record is None:

@@ -167,10 +167,10 @@ def fact_and_bins(fact: str) -> tuple[str, int | None]:
 
 
 def declared_expressions(settings: GroupingSettings) -> tuple[str, ...]:
-    """The key expressions in use: ``keys``, and those of group weights and gradient surgery where they are on."""
+    """The key expressions in use: ``keys`` or all of ``choices``, and those of group weights and gradient surgery where they are on."""
     weighed = () if settings.group_weights == "none" else (settings.weight_key,)
     compared = () if settings.gradient_surgery == "none" else (settings.surgery_key,)
-    return (*settings.keys, *weighed, *compared)
+    return (*settings.declared_keys, *weighed, *compared)
 
 
 def required_facts(settings: GroupingSettings, turn_facts: Collection[str] = ()) -> dict[str, tuple[str, ...]]:

@@ -23,6 +23,7 @@ from grpo_core.advantages.grouping import (
     turn_facts_of,
     with_outcomes,
 )
+from grpo_core.advantages.key_choice import NOTHING_KNOWN, KeyChoice, after_batch, settings_in_force
 from grpo_core.advantages.returns import opponent_adjusted, sample_returns
 from grpo_core.advantages.shrinkage import shrunk_levels
 from grpo_core.errors import DivergenceError
@@ -38,12 +39,14 @@ class AdvantageMemory:
 
     clusters: Mapping[str, OnlineClusters] = field(default_factory=dict)  # by role, for the fact "adaptive"
     progress: Mapping[str, GroupProgress] = field(default_factory=dict)  # by group of weight_key
+    choice: KeyChoice = NOTHING_KNOWN  # for keys that are chosen
 
     def export(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         """A JSON-able record, and arrays by name; ``restore`` takes both back."""
         record = {
             "clusters": {role: list(each.features) for role, each in sorted(self.clusters.items())},
             "progress": {name: [each.fast, each.slow, each.variance] for name, each in sorted(self.progress.items())},
+            "choice": {"left_out": dict(self.choice.left_out), "total": self.choice.total},
         }
         arrays = {f"window/{role}": each.window_WF for role, each in self.clusters.items()}
         return record, arrays | {f"centroids/{role}": each.centroids_KF for role, each in self.clusters.items()}
@@ -57,6 +60,7 @@ class AdvantageMemory:
                 for role, features in record["clusters"].items()
             },
             {name: GroupProgress(*numbers) for name, numbers in record["progress"].items()},
+            KeyChoice(**record["choice"]),
         )
 
 
@@ -75,6 +79,7 @@ class AdvantageBatch:
     sample_of_turn: NDArray[np.int64]  # (turns,) index of each turn's sample; turns in episode order
     group_weights: Mapping[str, float]  # by group of weight_key, e.g. "FRANCE"; empty without weights
     surgery_groups: tuple[str, ...]  # (turns,) each turn's group of surgery_key; empty without gradient surgery
+    grouping: GroupingSettings  # in force: with the chosen keys, where keys are chosen
     memory: AdvantageMemory  # for the next batch
 
     @property
@@ -103,6 +108,8 @@ def compute_advantages(
     samples, returns = _samples_and_returns(episodes, learner, grouping)
     roles = [sample.role for sample in samples]
     samples, clusters = with_clusters(samples, grouping, memory.clusters)
+    choice = after_batch(memory.choice, samples, returns, grouping, running)
+    grouping = settings_in_force(grouping, memory.choice)  # what was known before this batch
     levels = levels_of(samples, grouping)
     groups = groups_of(samples, levels, grouping.min_group_size)
     owners = np.array([sample.episode for sample in samples], np.int64)
@@ -141,7 +148,8 @@ def compute_advantages(
         sample_of_turn,
         weights,
         tuple(surgery),
-        AdvantageMemory(clusters, progress),
+        grouping,
+        AdvantageMemory(clusters, progress, choice),
     )
 
 

@@ -54,10 +54,10 @@ class SmallUpdate:
     entropy: float  # nats a step, before the update
     largest_ratio_gap: float  # |log ratio| of the last pass
 
-    def audit(self, version: int, learner: LearnerSettings, grouping: GroupingSettings) -> dict[str, Any]:
+    def audit(self, version: int, learner: LearnerSettings) -> dict[str, Any]:
         """The audit record of the update that made ``version``, as language models have it."""
         metrics = {"entropy": self.entropy, "largest_ratio_gap": self.largest_ratio_gap}
-        return audit_record(version, learner, grouping, self.advantages, self.steps, metrics)
+        return audit_record(version, learner, self.advantages.grouping, self.advantages, self.steps, metrics)
 
 
 class SmallLearner:

@@ -32,9 +32,15 @@ _Two = Annotated[list[float], Field(min_length=2, max_length=2)]
 _Three = Annotated[list[float], Field(min_length=3, max_length=3)]
 
 
+class _Choice(BaseModel, strict=True):
+    left_out: dict[str, float]
+    total: float
+
+
 class _Advantages(BaseModel, strict=True):
     clusters: dict[str, list[str]]
     progress: dict[str, _Three]
+    choice: _Choice = _Choice(left_out={}, total=0.0)  # states of earlier versions lack it
 
 
 class _Record(BaseModel, strict=True):

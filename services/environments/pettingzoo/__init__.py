@@ -1,0 +1,1 @@
+"""Tasks with several seats as PettingZoo's parallel environments, for other libraries."""
