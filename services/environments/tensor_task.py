@@ -93,3 +93,14 @@ class TensorTask(ABC):
     def score(self, result: float) -> float:
         """A result on a scale where random play is 0 and ``goal`` is 1."""
         return (result - self.random_return) / (self.goal - self.random_return)
+
+
+def legal_or_first(game: TensorGame, seat: str, action: int) -> tuple[int, bool]:
+    """An action's number, and whether it is legal; if it is not, the first that is, because nothing may stop a game.
+
+    Other libraries sample actions without a mask when they check an environment.
+    """
+    legal = game.legal(seat)
+    if legal is None or legal[action]:
+        return action, True
+    return int(np.flatnonzero(legal)[0]), False

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
-from services.environments.tensor_task import Actions, TensorGame, TensorTask
+from services.environments.tensor_task import Actions, TensorGame, TensorTask, legal_or_first
 
 OBSERVATIONS, MASK = "observations", "action_mask"  # the names that RLlib's module for masks asks for
 _SEED_LIMIT = 2**31
@@ -99,7 +99,9 @@ class SeveralSeats(MultiAgentEnv):  # type: ignore[misc]  # Ray has no types
         return self._seen(), {}
 
     def step(self, action_dict: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
-        """Take the actions of the seats that act; all seats are paid."""
+        """Take the actions of the seats that act; all seats are paid. One that is not legal counts as the first that is."""
+        if self._masked:
+            action_dict = {seat: legal_or_first(self._game, seat, int(each))[0] for seat, each in action_dict.items()}
         rewards = dict(self._game.step(action_dict))
         self._counted.steps += 1
         over, cut_off = not self._game.to_act, self._game.was_cut_off

@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 from pettingzoo import ParallelEnv
 
-from services.environments.tensor_task import TensorTask
+from services.environments.tensor_task import TensorTask, legal_or_first
 
 WAIT = 0  # what a seat chooses whose turn it is not; it does nothing
 _SEED_LIMIT = 2**31
@@ -68,9 +68,9 @@ class ParallelTask(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no type
         infos: dict[str, dict[str, Any]] = {seat: {} for seat in self.agents}
         chosen = {}
         for seat in self._game.to_act:
-            chosen[seat], legal = int(actions[seat]), self._game.legal(seat)
-            if legal is not None and not legal[chosen[seat]]:
-                chosen[seat], infos[seat]["illegal"] = int(np.flatnonzero(legal)[0]), True
+            chosen[seat], is_legal = legal_or_first(self._game, seat, int(actions[seat]))
+            if not is_legal:
+                infos[seat]["illegal"] = True
         earned = self._game.step(chosen)
         over, cut_off = not self._game.to_act, self._game.was_cut_off
         seats = self.agents
