@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from services.reports.ladder_page.charts import nice_ticks
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 760, 260, 56, 24, 10, 10
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 760, 260, 56, 24, 10, 30
 _HUES = 8
 _DASHES = ("", "6 3", "2 3")
 
