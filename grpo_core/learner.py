@@ -175,7 +175,8 @@ class Learner:
         start: float,
     ) -> UpdateResult:
         sums = update.sums
-        metrics = update_metrics(batch, self.settings, advantages.grouping.keys, advantages, turns, update.steps, sums.named)
+        keys = advantages.grouping.keys
+        metrics = update_metrics(batch, self.settings, keys, advantages, turns, update.steps, sums.named)
         seconds = time.perf_counter() - start
         metrics |= {"learning_rate": learning_rate, "seconds": seconds, "tokens_per_second": sums.tokens / seconds}
         metrics |= sums.metrics

@@ -112,7 +112,7 @@ class GroupingSettings(Settings):
         "segment, own_centers, alliance, start_year, scenario, policy_opponents, task, fork; start_year:4 puts a "
         "number known at the start into 4 quantile bins; auto, "
         "adaptive and dirichlet are clusters; a group under min_group_size falls back to the next, at last to a "
-        "running mean per role; \"choose\": the one of choices that has predicted returns best in earlier batches",
+        'running mean per role; "choose": the one of choices that has predicted returns best in earlier batches',
     )
     choices: Annotated[tuple[Texts, ...], Strict(False)] = Field(
         (),
@@ -180,7 +180,8 @@ class GroupingSettings(Settings):
     @model_validator(mode="after")
     def _there_is_a_choice(self) -> Self:
         if self.chooses_keys and (len(self.choices) < 2 or not all(self.choices)):
-            raise ValueError('keys = "choose" needs two or more chains in choices, e.g. [["country+phase"], ["country"]]')
+            example = '[["country+phase"], ["country"]]'
+            raise ValueError(f'keys = "choose" needs two or more chains in choices, e.g. {example}')
         return self
 
 

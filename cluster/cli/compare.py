@@ -15,8 +15,8 @@ commands = typer.Typer()
 
 
 @commands.command(
-    epilog="Examples: `entente compare smoke --out runs/smoke`; `entente compare study --out runs/study --tasks cartpole,"
-    "leduc_poker --seeds 3`, and after a stop the same with --resume"
+    epilog="Examples: `entente compare smoke --out runs/smoke`; `entente compare study --out runs/study --tasks "
+    "cartpole,leduc_poker --seeds 3`, and after a stop the same with --resume"
 )
 def compare(
     plan: Annotated[

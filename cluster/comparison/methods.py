@@ -58,7 +58,7 @@ _PER_STEP = {"baseline": "leave_one_out", "scale_rewards": "batch"}
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
-        Method("rllib_ppo", "PPO (RLlib)", "RLlib's PPO: a critic, generalised advantages over single steps.", kind="rllib"),
+        Method("rllib_ppo", "PPO (RLlib)", "RLlib's PPO: a critic, generalised advantages over steps.", kind="rllib"),
         Method(
             "ppo_grouped", "PPO, advantages normalised by group",
             "PPO with a critic, whose generalised advantages get the mean and deviation of their task's group.",

@@ -110,7 +110,8 @@ def _over_tasks(scored: Values, seed: int) -> list[dict[str, Any]]:
             "tasks": sorted(shared),
             **_with_interval("interquartile_mean", aggregate_score(own, generator)),
             "worst_task": min(fmean(values) for values in own.values()),
-            "profile": [{"above": above, **_with_interval("share", each)} for above, each in zip(PROFILE, profile, strict=True)],
+            "profile": [{"above": above, **_with_interval("share", each)}
+                        for above, each in zip(PROFILE, profile, strict=True)],
         })  # fmt: skip
     return sorted(rows, key=lambda row: -row["interquartile_mean"])
 

@@ -167,7 +167,7 @@ def fact_and_bins(fact: str) -> tuple[str, int | None]:
 
 
 def declared_expressions(settings: GroupingSettings) -> tuple[str, ...]:
-    """The key expressions in use: ``keys`` or all of ``choices``, and those of group weights and gradient surgery where they are on."""
+    """The key expressions in use: ``keys`` or all of ``choices``, and those of group weights and surgery where on."""
     weighed = () if settings.group_weights == "none" else (settings.weight_key,)
     compared = () if settings.gradient_surgery == "none" else (settings.surgery_key,)
     return (*settings.declared_keys, *weighed, *compared)

@@ -80,4 +80,5 @@ def after_batch(
 def _within_roles(samples: Sequence[Sample], returns: FloatArray) -> float:
     values: NDArray[np.float64] = returns.astype(np.float64)
     roles = np.array([sample.role for sample in samples], dtype=object)
-    return sum(float(np.square(values[own] - values[own].mean()).sum()) for role in set(roles) for own in [roles == role])
+    by_role = [values[roles == role] for role in sorted(set(roles))]
+    return sum(float(np.square(own - own.mean()).sum()) for own in by_role)

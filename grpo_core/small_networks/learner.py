@@ -125,8 +125,8 @@ class SmallLearner:
             entropy = float(before.entropy().mean())
         for _ in range(self.settings.epochs):
             order = self._generator.permutation(len(owners))
-            for chosen in np.array_split(order, min(self.settings.minibatches, len(order))):
-                steps.append(self._optimize(batch, np.sort(chosen), advantages_N, owners, found, targets_N))
+            parts = np.array_split(order, min(self.settings.minibatches, len(order)))
+            steps += [self._optimize(batch, np.sort(part), advantages_N, owners, found, targets_N) for part in parts]
         with torch.no_grad():
             now_N = self.policy(batch.observations_ND, batch.legal_NA).logprobs(batch.actions)
             gap = float((now_N - batch.logprobs_N).abs().max())

@@ -84,7 +84,7 @@ class SeveralSeats(MultiAgentEnv):  # type: ignore[misc]  # Ray has no types
         self._game: TensorGame = task.make()
         self._counted = COUNTED[run]
         self._seeds = np.random.default_rng(seed)
-        self._masked = is_masked(task, self._game)
+        self._masked, self._count = is_masked(task, self._game), task.actions.count
         self.possible_agents = list(task.seats)
         self.agents = list(task.seats)
         seen, chosen = observation_space(task, masked=self._masked), action_space(task.actions)
@@ -99,7 +99,7 @@ class SeveralSeats(MultiAgentEnv):  # type: ignore[misc]  # Ray has no types
         return self._seen(), {}
 
     def step(self, action_dict: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
-        """Take the actions of the seats that act; all seats are paid. One that is not legal counts as the first that is."""
+        """Take the actions of the seats that act; all are paid. What is not legal counts as the first that is."""
         if self._masked:
             action_dict = {seat: legal_or_first(self._game, seat, int(each))[0] for seat, each in action_dict.items()}
         rewards = dict(self._game.step(action_dict))
@@ -120,8 +120,8 @@ class SeveralSeats(MultiAgentEnv):  # type: ignore[misc]  # Ray has no types
         if not self._masked:
             return seen
         mask = self._game.legal(seat) if seat in self._game.to_act else None
-        return {OBSERVATIONS: seen, MASK: np.ones(self.action_spaces[seat].n, np.float32) if mask is None
-                else mask.astype(np.float32)}  # fmt: skip
+        legal = np.ones(self._count, np.float32) if mask is None else mask.astype(np.float32)
+        return {OBSERVATIONS: seen, MASK: legal}
 
 
 def is_masked(task: TensorTask, game: TensorGame) -> bool:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig

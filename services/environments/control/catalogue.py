@@ -24,7 +24,7 @@ _atari = partial(
     GymnasiumTask, longest=_FRAMES, extra="atari", register=_with_atari, obs_type="ram", max_episode_steps=_FRAMES
 )
 
-# Random returns were measured over 200 episodes (Atari 10, half cheetah 20); goals are gymnasium's thresholds where it has one.
+# Random returns were measured over 200 episodes (Atari 10, half cheetah 20); goals are gymnasium's thresholds, if any.
 CONTROL_TASKS: Mapping[str, Callable[[], TensorTask]] = {
     "cartpole": partial(
         GymnasiumTask, "cartpole", "CartPole-v1", longest=500, random_return=22.5, goal=475.0, extra="control"

@@ -41,7 +41,7 @@ class ParallelTask(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no type
             "observation": gymnasium.spaces.Box(-np.inf, np.inf, (task.observation_size,), np.float32),
             "action_mask": gymnasium.spaces.Box(0, 1, (count,), np.int8),
         })  # fmt: skip
-        self._actions = {seat: gymnasium.spaces.Discrete(count) for seat in task.seats}
+        self._actions: dict[str, gymnasium.Space[Any]] = {seat: gymnasium.spaces.Discrete(count) for seat in task.seats}
 
     def observation_space(self, agent: str) -> gymnasium.Space[Any]:  # noqa: ARG002
         """The same for all seats."""

@@ -28,8 +28,8 @@ def methods_page(document: Row) -> str:
     count = len({row["method"] for row in summary["by_task"]})
     title = f"{count} methods on {len(tasks)} tasks"
     parts = [
-        f"<header><h1>{html.escape(title)}</h1><p class='soft'>Equal steps of each task for all methods. Lines are 95 % "
-        "intervals over seeds.</p></header>",
+        f"<header><h1>{html.escape(title)}</h1><p class='soft'>Equal steps of each task for all methods. Lines are "
+        "95 % intervals over seeds.</p></header>",
         _over_tasks(document),
         *(_task_section(task, document) for task in tasks),
         _pairs_section(document),
@@ -55,7 +55,7 @@ def _over_tasks(document: Row) -> str:
         "Over tasks",
     )  # fmt: skip
     return (
-        "<section><h2>Over tasks</h2><p>The interquartile mean of scores, in which random play is 0 and a solved task 1, "
+        "<section><h2>Over tasks</h2><p>The interquartile mean of scores, with random play at 0 and a solved task at 1, "
         f"over {html.escape(tasks)}. The table has the share of runs above each score.</p>"
         f'<figure class="card">{interval_chart(marks, "Interquartile means")}</figure>{table}</section>'
     )
@@ -79,7 +79,8 @@ def _task_section(task: str, document: Row) -> str:
     table = boxed(
         head,
         [line(_title(document, row["method"]), (*(_figure(row, each, places) for _, each, places in columns),
-              f"{row['worst_seed']:.1f}", str(row["seeds"]), f"{row['seconds']:.0f}", f"{row['steps_per_second']:,.0f}"))
+              f"{row['worst_seed']:.1f}", str(row["seeds"]), f"{row['seconds']:.0f}",
+              f"{row['steps_per_second']:,.0f}"))
          for row in rows],
         task,
     )  # fmt: skip
@@ -123,8 +124,8 @@ def _pairs_section(document: Row) -> str:
     ]  # fmt: skip
     table = boxed(("Pair", "Probability that a run is better", "p", "Significant", "Tasks"), rows, "Pairs")
     return (
-        f"<section><h2>What is significant, and what is not</h2><p>{len(sure)} of {len(pairs)} differences are, at 0.05 "
-        "after Holm's correction for all of them; the others chance alone may make.</p>"
+        f"<section><h2>What is significant, and what is not</h2><p>{len(sure)} of {len(pairs)} differences are, at "
+        "0.05 after Holm's correction for all of them; the others chance alone may make.</p>"
         f"<details><summary>Every pair</summary>{table}</details></section>"
     )
 

@@ -76,7 +76,7 @@ def numbered(choices: Sequence[str], *, adjusts: bool) -> dict[int, str]:
         else:
             found[number] = order
     if len(others) > _MOST_OTHERS:
-        raise ValueError(f"a unit has {len(others)} orders of other kinds, and there are {_MOST_OTHERS} numbers for them")
+        raise ValueError(f"a unit has {len(others)} orders of other kinds, for which there are {_MOST_OTHERS} numbers")
     found.update(enumerate(sorted(others), bases["other"]))
     return found
 

@@ -156,12 +156,15 @@ class UnitChoicesGame(TensorGame):
             return
         slot = written.slots[len(written.written)]
         claimed = _claims(written)
-        free = [order for order, claim in zip(slot.alternatives, slot.claims, strict=True) if claim is None or claim not in claimed]
+        pairs = zip(slot.alternatives, slot.claims, strict=True)
+        free = [order for order, claim in pairs if claim is None or claim not in claimed]
         written.choices = numbering.numbered(free, adjusts=self.position.kind == "A")
 
 
 def _claims(written: _Sheet) -> set[str]:
-    claims = {order: claim for slot in written.slots for order, claim in zip(slot.alternatives, slot.claims, strict=True)}
+    claims: dict[str, str | None] = {}
+    for slot in written.slots:
+        claims.update(zip(slot.alternatives, slot.claims, strict=True))
     return {claim for order in written.written if (claim := claims[order]) is not None}
 
 
