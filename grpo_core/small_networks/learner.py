@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from grpo_core.advantages.generalised import generalised_advantages
 from grpo_core.advantages.group_baseline import RunningBaseline, group_advantages, updated_baselines
 from grpo_core.advantages.grouping import required_facts
 from grpo_core.advantages.pipeline import NO_MEMORY, AdvantageBatch, compute_advantages
@@ -207,15 +208,12 @@ class SmallLearner:
             values = self.critic(batch.observations_ND).double().numpy()
             last = (self.critic(batch.last_ED) * batch.cut_off_E).double().numpy()  # 0 where nothing can follow
         gains, start = np.zeros(len(values)), 0
-        for number, episode in enumerate(batch.episodes):
-            following, worth = 0.0, float(last[number])
-            for place in range(start + len(episode.turns) - 1, start - 1, -1):
-                turn = episode.turns[place - start]
-                discount = self.settings.discount**turn.elapsed_phases
-                surprise = turn.reward + discount * worth - values[place]
-                following = surprise + discount * self._gae_lambda * following
-                gains[place], worth = following, float(values[place])
-            start += len(episode.turns)
+        for episode, worth in zip(batch.episodes, last.tolist(), strict=True):
+            own = slice(start, start + len(episode.turns))
+            gains[own] = generalised_advantages(
+                episode.turns, values[own], worth, self.settings.discount, self._gae_lambda
+            )
+            start = own.stop
         return gains.astype(np.float32), (gains + values).astype(np.float32)
 
     def _with_gains(self, found: AdvantageBatch, gains: FloatArray) -> AdvantageBatch:
