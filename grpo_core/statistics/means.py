@@ -19,7 +19,8 @@ def stratified_mean(
 
     The variance is the sum of the strata's squared standard errors over K^2, with degrees of freedom by Welch and
     Satterthwaite (Satterthwaite, Biometrics 2, 1946). None where a stratum is empty: the mean over the others would be
-    another quantity. No interval where a stratum has a single value.
+    another quantity. No interval where a stratum has a single value. Where all values are the least possible one, or
+    all the largest, that variance says nothing: the interval is ``_from_end``'s.
     """
     if not strata or not all(strata.values()):
         return None
@@ -28,7 +29,21 @@ def stratified_mean(
     if any(len(values) == 1 for values in strata.values()):
         return Estimate(mean, None, None, n)
     squared, freedom = stratified_error(list(strata.values()))
+    if squared == 0 and mean in within and math.isfinite(within[1] - within[0]):
+        return _from_end(mean, len(strata) * min(map(len, strata.values())), n, within, level)
     return student_estimate(mean, squared, freedom, n, within, level)
+
+
+def _from_end(end: float, trials: int, n: int, within: Range, level: float) -> Estimate:
+    """Return the interval where all values are one ``end`` of their range: that of Clopper and Pearson for rates.
+
+    A value whose mean is a share ``m`` of the range away from its lower end is the upper end with probability ``m`` at
+    most, so all of a stratum's n values are it with ``m^n`` at most. Over strata, the product of these is largest where
+    all means are equal, so ``trials`` is the least number of values in a stratum times the number of strata. The
+    other end is the mean at which the probability is half of ``1 - level`` (Biometrika 26, 1934).
+    """
+    reach = (within[1] - within[0]) * (1 - ((1 - level) / 2) ** (1 / trials))
+    return Estimate(end, max(within[0], end - reach), min(within[1], end + reach), n)
 
 
 def stratified_error(strata: Sequence[Sequence[float]]) -> tuple[float, float]:

@@ -59,7 +59,7 @@ class Population(StoredMembers):
     ) -> Member:
         """Add a policy that stays in its folder, as ``player/<name>``; raises as ``add``.
 
-        Whoever opens it compares the weights there with the checksum that joined.
+        Every process that opens it compares the weights there with the checksum that joined.
         """
         member = _without_weights("player", name, "", weight, created_at_update, country)
         version, checksum = player.version, player.checksum

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,6 +18,7 @@ from cluster.cli.evaluate.options import (
     Temperature,
     Until,
     bars,
+    command_line,
     game_folder,
     parse_stopping,
     place_for,
@@ -136,18 +136,10 @@ def evaluate(
         "players": names,
         "seed": seed,
         "temperature": temperature,  # None: each player's own
-        "command": _words(names, given, press=press),
+        "command": command_line("evaluate", names, given, press=press),
         "commit": commit(),
         "evaluations": rows,
         "differences": differences,
     }
     write_json(json_out, {**document, **({"remotes": counters} if counters else {})})
     write_csv(csv_out, request.played, rows, list(request.facts))
-
-
-def _words(names: list[str], given: dict[str, Any], *, press: bool) -> str:
-    """The command that plays the same games, wherever the same players are."""
-    words = ["entente", "evaluate", *names]
-    for option, value in given.items():
-        words += [] if value is None else [option, value]
-    return shlex.join(map(str, [*words, "--press"] if press else words))

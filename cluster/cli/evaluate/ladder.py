@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from cluster.cli.evaluate.options import (
     Temperature,
     Until,
     bars,
+    command_line,
     place_for,
 )
 from cluster.cli.options import STDOUT, ChatPlayersConfig, JsonOrStdout, check_output, comma_separated, write_json
@@ -114,7 +114,16 @@ def ladder(
         for line in remotes.report():
             typer.echo(line, err=alone)
     shown = columns(request.played.measures)
-    words = _words(names, anchor, games_per_country, tables, until, seed, temperature, config, press=press)
+    given = {
+        "--against": anchor,
+        "--games-per-country": games_per_country,
+        "--mixed-games": tables,
+        "--until": until,
+        "--seed": seed,
+        "--temperature": temperature,
+        "--config": config,
+    }
+    words = command_line("ladder", names, given, press=press)
     document = ladder_document(found, shown, request.facts, seed=seed, command=words, commit=commit())
     counters = remotes.stats()
     write_json(json_out, {**document, **({"remotes": counters} if counters else {})})
@@ -130,24 +139,3 @@ def ladder(
         typer.echo(f"written to {write_page(html_out, ladder_page(document))}", err=alone)
     # Last, because its reader may end early: the files are written by then.
     print_ladder(found, shown, request.played, Console(stderr=alone))
-
-
-def _words(
-    names: list[str],
-    anchor: str,
-    games: int,
-    mixed: int,
-    until: str,
-    seed: int,
-    temperature: float | None,
-    config: str | None,
-    *,
-    press: bool,
-) -> str:
-    """The command that plays the same games, wherever the same players are."""
-    words = ["entente", "ladder", *names, "--against", anchor, "--games-per-country", games, "--mixed-games", mixed]
-    words += ["--until", until, "--seed", seed]
-    words += [] if temperature is None else ["--temperature", temperature]
-    words += ["--press"] if press else []
-    words += [] if config is None else ["--config", config]
-    return shlex.join(map(str, words))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -170,3 +171,11 @@ def write_csv(path: Path | None, world: World, rows: Sequence[Mapping[str, Any]]
             lines.writerow([*players, *(row[fact] for fact in facts), role, cells.get("games"), *figures])
     write_atomically(path, buffer.getvalue().encode())
     typer.echo(f"written to {path}")
+
+
+def command_line(command: str, names: Sequence[str], given: Mapping[str, Any], *, press: bool) -> str:
+    """Return the command that plays the same games, wherever the same players are; options of None are left out."""
+    words = ["entente", command, *names]
+    for option, value in given.items():
+        words += [] if value is None else [option, value]
+    return shlex.join(map(str, [*words, "--press"] if press else words))

@@ -27,7 +27,7 @@ class Rated:
 def rate_tables(world: World, names: Sequence[str], played: Sequence[Played]) -> Rated:
     """Rate the players ``names``, whose numbers the tables' seats have, by who finished where.
 
-    One calibrated bot, ``random`` at 1000 points if it plays, keeps its strength; all others are rated anew, also bots
+    One calibrated bot, ``random`` at 1000 points if it plays, keeps its strength; all others are rated again, also bots
     that have a calibrated strength. Without such a bot only differences mean something.
 
     Raises ValueError if the world does not say who finished where.

@@ -13,6 +13,7 @@ from opponents.champion.shipped import as_folder, name_of_path, shipped_champion
 from opponents.player_names import player_name, policy_alone, with_saved
 from opponents.population.population import Population
 from opponents.population.saved_players import check_saved_player, saved_player
+from opponents.settings import unknown_player
 from tests.unit.opponents.population_cases import make_run
 
 
@@ -85,3 +86,10 @@ def test_doctor_warns_of_opponents_that_look_ahead() -> None:
     slow = ['opponents.players={a="lookahead:runs/a"}', 'opponents.members={"player:a"=1.0, random=1.0}']
     assert found(*slow) == ["lookahead"]
     assert found("opponents.players={a='policy:champion'}", "opponents.members={'player:a'=1.0, random=1.0}") == []
+
+
+def test_the_champion_is_no_player_of_the_configuration() -> None:
+    assert (
+        unknown_player("champion", ()) == "the player that comes with the package is called champion, without player:"
+    )
+    assert "name its folder in [opponents.players]" in unknown_player("victim", ())

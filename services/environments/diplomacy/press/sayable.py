@@ -33,7 +33,7 @@ def sayable(position: Position, power: str, partner: str, *, answers: bool) -> t
 def sayable_to_all(position: Position, power: str) -> tuple[str, ...]:
     """The lines that ``power`` may write to all powers, ``PASS`` first; they bind none.
 
-    It may ask for peace or an alliance against somebody, and announce its own legal moves.
+    It may ask for peace or an alliance against another power, and announce its own legal moves.
     """
     found = position.memo.setdefault((sayable_to_all, power), None)
     if found is None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grpo_core.statistics.estimate import CENTERS
+from grpo_core.statistics.estimate import CENTERS, SHARE, UNBOUNDED
 from grpo_core.statistics.means import clustered_mean, sample_variance, stratified_mean
 from grpo_core.statistics.quantiles import student_t_quantile
 
@@ -34,6 +34,29 @@ def test_equal_values_give_a_zero_width_interval() -> None:
     estimate = clustered_mean([[2.0]] * 6)
     assert estimate is not None
     assert estimate.interval == (2.0, 2.0)
+
+
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_values_at_one_end_of_their_range_leave_room_as_a_rate_does(end: float) -> None:
+    # Clopper and Pearson for 100 of 100: (0.025 ** 0.01, 1).
+    estimate = stratified_mean({"FRANCE": [end] * 100}, SHARE)
+    assert estimate is not None
+    assert estimate.interval is not None
+    assert sorted(abs(end - each) for each in estimate.interval) == pytest.approx([0.0, 0.03621669], abs=1e-8)
+
+
+def test_strata_at_one_end_are_as_many_trials_as_the_smallest_would_give() -> None:
+    for strata in ({"a": [0.0] * 3, "b": [0.0] * 20}, {"a": [0.0] * 3, "b": [0.0] * 3}, {"a": [0.0] * 6}):
+        estimate = stratified_mean(strata, CENTERS)
+        assert estimate is not None
+        assert estimate.interval == pytest.approx((0.0, 34 * (1 - 0.025 ** (1 / 6))))
+
+
+@pytest.mark.parametrize(("value", "within"), [(0.5, SHARE), (0.0, (0.0, math.inf)), (1.0, UNBOUNDED)])
+def test_equal_values_elsewhere_say_nothing_of_the_width(value: float, within: tuple[float, float]) -> None:
+    estimate = stratified_mean({"a": [value] * 4}, within)
+    assert estimate is not None
+    assert estimate.interval == (value, value)
 
 
 @given(st.lists(st.lists(finite, min_size=2, max_size=6), min_size=2, max_size=5))
@@ -112,8 +135,12 @@ def test_no_interval_of_bounded_values_leaves_their_range(values: list[list[int]
         if cut.interval is not None and free.interval is not None:
             assert 0 <= cut.interval[0] <= cut.mean + 1e-9
             assert cut.mean - 1e-9 <= cut.interval[1] <= 34
-            # Nothing inside the range is cut off.
-            assert cut.interval == (max(0, free.interval[0]), min(34, free.interval[1]))
+            # Nothing inside the range is cut off; more may be inside where all values are at an end.
+            inside = (max(0, free.interval[0]), min(34, free.interval[1]))
+            if cut.mean in CENTERS:
+                assert cut.interval[0] <= inside[0] <= inside[1] <= cut.interval[1]
+            else:
+                assert cut.interval == inside
 
 
 def test_an_interval_that_is_cut_holds_the_truth_as_often() -> None:
@@ -126,6 +153,9 @@ def test_an_interval_that_is_cut_holds_the_truth_as_often() -> None:
         assert whole is not None
         assert cut.interval is not None
         assert whole.interval is not None
+        if cut.mean == 0:  # its interval is of another kind
+            assert cut.interval[1] >= 3.4
+            continue
         cut_often += cut.interval != whole.interval
         for name, (low, high) in (("cut", cut.interval), ("whole", whole.interval)):
             held[name] += low <= 3.4 <= high

@@ -18,7 +18,7 @@ class Simulator:
     """Plays on from ``position`` with any first orders of ``power``; equal seeds meet equal first orders of the others.
 
     ``others`` are the bots that may sit in the six other seats, of all or by power, and ``own`` those that may go on
-    for ``power``: each simulated game draws them anew. Games end with ``last_year``. Machine code plays them where it
+    for ``power``: each simulated game draws them again. Games end with ``last_year``. Machine code plays them where it
     knows all the bots.
     """
 
