@@ -26,7 +26,6 @@ from services.environments.open_spiel.spiel_task import SpielTask
 from services.environments.tensor_task import TensorTask
 from services.environments.tensor_tasks import make_task
 
-MEASURED_EPISODES = 20
 _MEASURING_SEED = 1_000_003  # episodes that measure are never those that train
 _AUDIT_EVERY = 20  # updates
 RLLIB_SETTINGS: Mapping[str, Any] = {
@@ -67,6 +66,7 @@ class Row:
     seconds: float  # of training
     mean_return: float
     by_variant: Mapping[str, float]
+    figures: Mapping[str, float]  # means of what the task tells besides
     exploitability: float | None = None  # of the policy now
     average_exploitability: float | None = None  # of the average of the policies at all measurements
 
@@ -122,8 +122,8 @@ class _Ruler:
         self._sampler = EpisodeSampler(task, derive_seed(_MEASURING_SEED, cell.task))
         self._table = Table(task) if isinstance(task, SpielTask) else None
         self._starts = [
-            Start(str(number), _MEASURING_SEED + number, "measured", MEASURED_EPISODES)
-            for number in range(MEASURED_EPISODES)
+            Start(str(number), _MEASURING_SEED + number, "measured", task.measured_episodes)
+            for number in range(task.measured_episodes)
         ]
 
     def measured(self, training: _Training, seconds: float) -> Row:
@@ -142,7 +142,8 @@ class _Ruler:
             average = self._table.exploitability(self._table.average)
         return Row(
             self._cell.method, self._cell.task, self._cell.seed, training.steps, training.episodes, round(seconds, 2),
-            fmean(played.results), {name: fmean(values) for name, values in sorted(by_variant.items())}, last, average,
+            fmean(played.results), {name: fmean(values) for name, values in sorted(by_variant.items())},
+            {name: fmean(each[name] for each in played.figures) for name in played.figures[0]}, last, average,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -203,7 +204,12 @@ class _Rllib:
     def __init__(self, cell: Cell, task: TensorTask) -> None:
         from cluster.comparison.rllib.training import RllibTraining
 
-        self._training = RllibTraining(task, cell.seed, {**RLLIB_SETTINGS, **cell.settings})
+        settings = {**RLLIB_SETTINGS, **cell.settings}
+        # No update may take more than the steps between two measurements.
+        batch = min(settings["train_batch_size"], max(cell.steps // cell.points, 32))
+        settings["train_batch_size"] = batch
+        settings["minibatch_size"] = min(settings["minibatch_size"], batch)
+        self._training = RllibTraining(task, cell.seed, settings)
 
     @property
     def steps(self) -> int:

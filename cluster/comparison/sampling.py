@@ -56,6 +56,7 @@ class Played:
     steps: int  # of the task, all its seats at once
     results: tuple[float, ...]  # of each episode: the mean over its seats, as the task counts it
     facts: tuple[Mapping[str, KeyValue], ...]  # of each episode's start
+    figures: tuple[Mapping[str, float], ...]  # what the task tells of each episode besides
 
 
 class EpisodeSampler:
@@ -135,7 +136,10 @@ class EpisodeSampler:
                 returns.append(sum(record.earned))
             results.append(self._task.result(sum(returns) / len(returns), each.facts))
         batch = arrays.batch(episodes, order, np.stack(last), cut_off)
-        return Played(batch, steps, tuple(results), tuple(each.facts for each in playing))
+        return Played(
+            batch, steps, tuple(results), tuple(each.facts for each in playing),
+            tuple(each.game.figures for each in playing),
+        )  # fmt: skip
 
     def _episode(self, each: _Playing, seat: str, record: _Seat, arrays: _Arrays, name: str, version: int) -> Episode:
         seen = arrays.observation(record.rows[0])[:_FEATURES]

@@ -67,6 +67,11 @@ class TensorGame(ABC):
         """Whether the episode ended by a limit of steps, so that its last state has a worth of its own."""
         return False
 
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """More about the episode that is over than its return, by name; the same names for each episode of a task."""
+        return {}
+
     def close(self) -> None:  # noqa: B027  # most hold nothing
         """Free what the instance holds; it is not used afterwards."""
 
@@ -80,6 +85,7 @@ class TensorTask(ABC):
     actions: Actions
     longest: int  # most steps of an episode
     random_return: float  # of actions at random, mean over seats
+    measured_episodes: int = 20  # for one measurement
     goal: float  # a return at which the task counts as solved; scores are 0 at random and 1 there
 
     @abstractmethod

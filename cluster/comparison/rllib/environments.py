@@ -102,7 +102,7 @@ class SeveralSeats(MultiAgentEnv):  # type: ignore[misc]  # Ray has no types
         """Take the actions of the seats that act; all are paid. What is not legal counts as the first that is."""
         if self._masked:
             action_dict = {seat: legal_or_first(self._game, seat, int(each))[0] for seat, each in action_dict.items()}
-        rewards = dict(self._game.step(action_dict))
+        rewards = {**dict.fromkeys(action_dict, 0.0), **self._game.step(action_dict)}
         self._counted.steps += 1
         over, cut_off = not self._game.to_act, self._game.was_cut_off
         seen = {seat: self._view(seat) for seat in self.possible_agents} if over else self._seen()

@@ -22,6 +22,7 @@ from services.environments.tensor_task import TensorTask
 
 _SHARED = "shared"  # one policy plays all seats
 _SIDE_BY_SIDE = 8
+_FRAGMENT = 8
 
 
 class RllibTraining:
@@ -43,7 +44,7 @@ class RllibTraining:
         config = (
             PPOConfig()
             .environment(name)
-            .env_runners(num_env_runners=0, num_envs_per_env_runner=1 if several or self._masked else _SIDE_BY_SIDE)
+            .env_runners(num_env_runners=0, num_envs_per_env_runner=_SIDE_BY_SIDE, rollout_fragment_length=_FRAGMENT)
             .learners(num_learners=0)
             .training(**settings)
             .debugging(seed=seed, log_level="ERROR")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import fmean
 
 import numpy as np
 
@@ -30,11 +31,19 @@ class UnitChoices(TensorTask):
     """Games to the end of ``until_year``; the fact ``country`` says who learns where six are bots."""
 
     seats = POWERS
-    random_return = -2.0
-    goal = 3.0
+    measured_episodes = 70  # so that each country plays ten
 
-    def __init__(self, name: str = "diplomacy", opponent: str | None = None, until_year: int = UNTIL_YEAR) -> None:
+    def __init__(
+        self,
+        name: str = "diplomacy",
+        opponent: str | None = None,
+        until_year: int = UNTIL_YEAR,
+        *,
+        random_return: float = 0.9,
+        goal: float = 5.0,
+    ) -> None:
         """``opponent`` is a bot that plays the six other powers; None: all seven powers learn."""
+        self.random_return, self.goal = random_return, goal
         self.name = name
         self._opponent = opponent
         self._until_year = until_year
@@ -118,6 +127,14 @@ class UnitChoicesGame(TensorGame):
         if self.to_act:
             return {}
         return self._adjudicate()
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """Centres at the end and the share of the sum of squared centres, mean over the powers that learn."""
+        held = {power: len(centers) for power, centers in self.position.centers.items()}
+        squares = sum(count**2 for count in held.values())
+        own = [held[power] for power in self._learns]
+        return {"centers": fmean(own), "squares": fmean(count**2 / squares for count in own)}
 
     def _adjudicate(self) -> Mapping[str, float]:
         before = self.position.centers
