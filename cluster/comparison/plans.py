@@ -66,6 +66,8 @@ def _check(what: str, named: Collection[str], known: Collection[str]) -> None:
 
 
 _GAMES = ("kuhn_poker", "leduc_poker", "kuhn_poker(players=3)")
+_DIPLOMACY = ("rllib_ppo", "ppo_grouped", "reinforce_time", "grpo_batch", "grpo_time")
+_LUNAR = ("rllib_ppo", "ppo_grouped", "grpo_time")
 _CONTINUOUS = ("rllib_ppo", "ppo_grouped", "reinforce_time", "grpo_batch", "grpo_start", "grpo_time")
 
 
@@ -84,8 +86,14 @@ PLANS: Mapping[str, Plan] = {
             (
                 TaskPlan("cartpole", 2_000, seeds=1),
                 TaskPlan("cartpole_family", 2_000, seeds=1),
-                TaskPlan("inverted_pendulum", 1_000, _CONTINUOUS, 1),
-                TaskPlan("navigation", 1_000, ON_SEVERAL_SEATS, 1),
+                TaskPlan("lunar_lander", 500, _LUNAR, 1, 4),
+                TaskPlan("inverted_pendulum", 500, _CONTINUOUS, 1),
+                TaskPlan("half_cheetah", 500, _CONTINUOUS, 1, 1),
+                TaskPlan("pong", 100, _CONTINUOUS, 1, 1),
+                TaskPlan("breakout", 100, _CONTINUOUS, 1, 1),
+                TaskPlan("navigation", 500, ON_SEVERAL_SEATS, 1),
+                TaskPlan("diplomacy_random", 200, _DIPLOMACY, 1, 7),
+                TaskPlan("diplomacy_dumbbot", 200, _DIPLOMACY, 1, 7),
                 *_games((500, 500, 500), 1),
             ),
             points=2,
@@ -95,12 +103,14 @@ PLANS: Mapping[str, Plan] = {
             (
                 TaskPlan("cartpole", 300_000),
                 TaskPlan("cartpole_family", 300_000),
-                TaskPlan("lunar_lander", 1_000_000, ("rllib_ppo", "grpo_time", "ppo_grouped"), 10, 16),
+                TaskPlan("lunar_lander", 1_000_000, _LUNAR, 10, 16),
                 TaskPlan("navigation", 50_000, ON_SEVERAL_SEATS),
                 TaskPlan("inverted_pendulum", 100_000, _CONTINUOUS),
                 TaskPlan("half_cheetah", 200_000, _CONTINUOUS, 3, 8),
                 TaskPlan("pong", 100_000, _CONTINUOUS, 3, 8),
                 TaskPlan("breakout", 100_000, _CONTINUOUS, 3, 8),
+                TaskPlan("diplomacy_random", 150_000, _DIPLOMACY, 3, 56),
+                TaskPlan("diplomacy_dumbbot", 150_000, _DIPLOMACY, 3, 56),
                 *_games((100_000, 100_000, 100_000), 10),
             ),
             points=10,

@@ -15,8 +15,8 @@ def generalised_advantages(
 ) -> NDArray[np.float64]:
     """``A_t = d_t + g_t decay A_{t+1}`` of every turn of an episode, shape (turns,).
 
-    ``d_t = r_t + g_t V_{t+1} - V_t`` is the surprise of a step, and ``g_t = discount ** elapsed_phases_t``. With a decay
-    of 1 the advantage is the discounted return less ``V_t``, with 0 it is the surprise alone.
+    ``d_t = r_t + g_t V_{t+1} - V_t`` is the surprise of a step, and ``g_t = discount ** elapsed_phases_t``. With a
+    decay of 1 the advantage is the discounted return less ``V_t``, with 0 it is the surprise alone.
 
     Args:
         turns: in order; their rewards and elapsed phases count.

@@ -55,7 +55,7 @@ def _over_tasks(document: Row) -> str:
         "Over tasks",
     )  # fmt: skip
     return (
-        "<section><h2>Over tasks</h2><p>The interquartile mean of scores, with random play at 0 and a solved task at 1, "
+        "<section><h2>Over tasks</h2><p>The interquartile mean of scores, random play at 0 and a solved task at 1, "
         f"over {html.escape(tasks)}. The table has the share of runs above each score.</p>"
         f'<figure class="card">{interval_chart(marks, "Interquartile means")}</figure>{table}</section>'
     )
