@@ -46,6 +46,7 @@ class Cell:
     points: int  # measurements, evenly apart, the last one at the end
     episodes_per_update: int = 32
     settings: Mapping[str, Any] = field(default_factory=dict)
+    measured_episodes: int | None = None  # for one measurement; None: as many as the task says
 
     @property
     def name(self) -> str:
@@ -121,10 +122,8 @@ class _Ruler:
         self._cell = cell
         self._sampler = EpisodeSampler(task, derive_seed(_MEASURING_SEED, cell.task))
         self._table = Table(task) if isinstance(task, SpielTask) else None
-        self._starts = [
-            Start(str(number), _MEASURING_SEED + number, "measured", task.measured_episodes)
-            for number in range(task.measured_episodes)
-        ]
+        count = cell.measured_episodes or task.measured_episodes
+        self._starts = [Start(str(number), _MEASURING_SEED + number, "measured", count) for number in range(count)]
 
     def measured(self, training: _Training, seconds: float) -> Row:
         """Play episodes and, where the game's equilibrium is known, compute the distance to it."""
@@ -202,11 +201,12 @@ class _Rllib:
     """Training by RLlib."""
 
     def __init__(self, cell: Cell, task: TensorTask) -> None:
-        from cluster.comparison.rllib.training import RllibTraining
+        from cluster.comparison.rllib.training import STRETCH, RllibTraining
 
         settings = {**RLLIB_SETTINGS, **cell.settings}
-        # No update may take more than the steps between two measurements.
-        batch = min(settings["train_batch_size"], max(cell.steps // cell.points, 32))
+        # No update may take more than the steps between two measurements; RLlib wants whole stretches of steps.
+        fitting = cell.steps // cell.points // STRETCH * STRETCH
+        batch = max(STRETCH, min(settings["train_batch_size"], fitting))
         settings["train_batch_size"] = batch
         settings["minibatch_size"] = min(settings["minibatch_size"], batch)
         self._training = RllibTraining(task, cell.seed, settings)

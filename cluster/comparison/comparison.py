@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ def _playable(plan: Plan) -> tuple[list[Cell], list[str]]:
             continue
         facts[each.task] = frozenset(game.reset(0))
         game.close()
-    kept = Plan(plan.name, tuple(each for each in plan.tasks if each.task in facts), plan.points)
+    kept = replace(plan, tasks=tuple(each for each in plan.tasks if each.task in facts))
     return (list(kept.cells(facts)) if kept.tasks else []), missing
 
 

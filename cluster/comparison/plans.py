@@ -32,6 +32,7 @@ class Plan:
     name: str
     tasks: tuple[TaskPlan, ...]
     points: int
+    measured_episodes: int | None = None  # for one measurement; None: as many as the task says
 
     def cells(self, facts: Mapping[str, frozenset[str]]) -> Iterator[Cell]:
         """Every run, seed by seed, so that an unfinished comparison has all methods; ``facts`` are by task."""
@@ -41,7 +42,10 @@ class Plan:
                     continue
                 for method in plan.methods:
                     if METHODS[method].needs_fact <= "" or METHODS[method].needs_fact in facts[plan.task]:
-                        yield Cell(method, plan.task, seed, plan.steps, self.points, plan.episodes_per_update)
+                        yield Cell(
+                            method, plan.task, seed, plan.steps, self.points, plan.episodes_per_update,
+                            measured_episodes=self.measured_episodes,
+                        )  # fmt: skip
 
     def only(self, methods: Collection[str], tasks: Collection[str], seeds: int | None) -> Plan:
         """The part of it with these methods and tasks (none named: all), and so many seeds.
@@ -96,7 +100,8 @@ PLANS: Mapping[str, Plan] = {
                 TaskPlan("diplomacy_dumbbot", 200, _DIPLOMACY, 1, 7),
                 *_games((500, 500, 500), 1),
             ),
-            points=2,
+            points=1,
+            measured_episodes=2,
         ),
         Plan(
             "study",

@@ -58,8 +58,11 @@ class OneSeat(gymnasium.Env[Any, Any]):
         self.observation_space = observation_space(task, masked=False)
         self.action_space = action_space(task.actions)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002
-        """Begin an episode from the environment's own seeds."""
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode from the environment's own seeds, which begin anew with ``seed``."""
+        super().reset(seed=seed, options=options)
+        if seed is not None:
+            self._seeds = np.random.default_rng(seed)
         self._game.reset(int(self._seeds.integers(_SEED_LIMIT)))
         self._counted.episodes += 1
         return self._game.observation(self._seat), {}

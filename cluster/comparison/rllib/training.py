@@ -22,7 +22,10 @@ from services.environments.tensor_task import TensorTask
 
 _SHARED = "shared"  # one policy plays all seats
 _SIDE_BY_SIDE = 8
+# Steps that are sampled at a time in each environment. RLlib converts all episodes of several seats that have ended
+# once more at each step, which takes most of the time of longer ones.
 _FRAGMENT = 8
+STRETCH = _SIDE_BY_SIDE * _FRAGMENT  # the steps of an update are a multiple of it
 
 
 class RllibTraining:

@@ -21,7 +21,13 @@ def _with_atari() -> None:
 
 
 _atari = partial(
-    GymnasiumTask, longest=_FRAMES, extra="atari", register=_with_atari, obs_type="ram", max_episode_steps=_FRAMES
+    GymnasiumTask,
+    longest=_FRAMES,
+    extra="atari",
+    register=_with_atari,
+    measured_episodes=5,
+    obs_type="ram",
+    max_episode_steps=_FRAMES,
 )
 
 # Random returns were measured over 200 episodes (Atari 10, half cheetah 20); goals are gymnasium's thresholds, if any.

@@ -75,6 +75,7 @@ class GymnasiumTask(TensorTask):
         random_return: float,
         goal: float,
         extra: str,
+        measured_episodes: int = 20,
         register: Callable[[], None] | None = None,
         **options: Any,
     ) -> None:
@@ -83,6 +84,7 @@ class GymnasiumTask(TensorTask):
         Raises TaskError if a package is missing.
         """
         self.name, self.longest, self.random_return, self.goal = name, longest, random_return, goal
+        self.measured_episodes = measured_episodes
         self._environment, self._extra, self._register, self._options = environment, extra, register, options
         made = self._made()
         try:

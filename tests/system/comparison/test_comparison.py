@@ -1,0 +1,169 @@
+"""Comparisons from the command line: every method on every task, a crash and its resumption, and the page."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from cluster.comparison.methods import METHODS
+from cluster.comparison.plans import PLANS
+from tests.system.reports import test_pages
+from tests.system.reports.test_pages import LAPTOP, PHONE, Visit
+from tests.system.support.training_process import ENTENTE, PATIENCE_S, handle_stop_signals
+
+pytestmark = pytest.mark.system
+
+browser = test_pages.browser  # a fixture
+QUICK = ("--tasks", "cartpole", "--methods", "grpo_time,grpo_auto", "--seeds", "2", "--processes", "1")
+
+
+def compared(out: Path, *words: str, plan: str = "smoke") -> subprocess.CompletedProcess[str]:
+    command = [*ENTENTE, "compare", plan, "--out", str(out), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+def results(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "results.json").read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("compare") / "smoke"
+    done = compared(out)
+    assert done.returncode == 0, done.stderr
+    assert f"written to {out / 'results.json'}" in done.stdout
+    return out
+
+
+def test_every_method_runs_on_every_task(smoke: Path) -> None:
+    found = results(smoke)
+    assert found["missing"] == []
+    assert found["summary"]["diverged"] == []
+    last = {(row["method"], row["task"]): row for row in found["rows"]}
+    assert {method for method, _ in last} == set(METHODS)
+    for plan in PLANS["smoke"].tasks:
+        for method in plan.methods:
+            if METHODS[method].needs_fact and plan.task != "cartpole_family":
+                continue
+            row = last[method, plan.task]
+            assert row["steps"] >= plan.steps
+            assert math.isfinite(row["return"])
+            if "poker" in plan.task:
+                assert 0 < row["exploitability"] < 6
+            if "diplomacy" in plan.task:
+                assert 0 <= row["figures"]["squares"] <= 1
+
+
+def test_audits_say_which_samples_were_compared(smoke: Path) -> None:
+    records = [json.loads(path.read_text()) for path in (smoke / "audit").glob("grpo_task~cartpole_family~0~*.json")]
+    assert records
+    keys = {tuple(sorted(group["key"])) for record in records for group in record["groups"]}
+    assert keys
+
+
+def test_a_finished_comparison_is_not_overwritten(smoke: Path) -> None:
+    done = compared(smoke)
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines()[-1].startswith("error: ")
+    assert "--resume" in done.stderr
+    before = {path: path.stat().st_mtime_ns for path in (smoke / "cells").iterdir()}
+    assert compared(smoke, "--resume").returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in (smoke / "cells").iterdir()} == before
+
+
+@pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_and_shows_every_task(
+    browser: Browser, smoke: Path, viewport: dict[str, int], scheme: str
+) -> None:
+    with Visit(browser, smoke / "compare.html", viewport, scheme) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+        text = page.locator("body").inner_text()
+        for plan in PLANS["smoke"].tasks:
+            assert plan.task in text
+        for method in METHODS.values():
+            assert method.title in text
+
+
+def test_what_was_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert compared(whole, *QUICK).returncode == 0
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*ENTENTE, "compare", "smoke", "--out", str(killed), *QUICK],
+            stdout=log, stderr=log, start_new_session=True, preexec_fn=handle_stop_signals,
+        )  # fmt: skip
+        try:
+            _wait_for_cells(killed, process)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(60)
+    assert 0 < len(list((killed / "cells").iterdir())) < 4
+    done = compared(killed, *QUICK, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert _timeless(results(killed)["rows"]) == _timeless(results(whole)["rows"])
+
+
+def _wait_for_cells(out: Path, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not any((out / "cells").glob("*.json")):
+        assert process.poll() is None, "the comparison ended by itself"
+        assert time.monotonic() < until, f"no run of {out} ended within {PATIENCE_S:.0f} s"
+        time.sleep(0.02)
+
+
+def _timeless(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+def test_rllib_counts_every_step_and_pays_every_choice() -> None:
+    """In a process of its own: RLlib takes seconds to import, and changes torch's settings."""
+    done = subprocess.run([sys.executable, "-c", _RLLIB], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+_RLLIB = """
+import numpy as np
+from gymnasium.utils.env_checker import check_env
+from cluster.comparison.rllib.environments import COUNTED, OneSeat, SeveralSeats
+from services.environments.tensor_tasks import make_task
+
+check_env(OneSeat(make_task("cartpole"), "checked", 0), skip_render_check=True)
+
+one = OneSeat(make_task("cartpole"), "one", 0)
+steps = 0
+for _ in range(3):
+    seen, _ = one.reset()
+    over = cut = False
+    while not (over or cut):
+        seen, reward, over, cut, _ = one.step(0)
+        steps += 1
+assert (COUNTED["one"].steps, COUNTED["one"].episodes) == (steps, 3)
+
+for name in ("kuhn_poker", "diplomacy_random", "navigation"):
+    several = SeveralSeats(make_task(name), name, 0)
+    seen, _ = several.reset()
+    steps, over = 0, False
+    while not over and steps < 200:
+        chosen = {}
+        for seat, view in seen.items():
+            legal = view["action_mask"] if isinstance(view, dict) else np.ones(several.action_spaces[seat].n)
+            chosen[seat] = int(np.flatnonzero(legal)[-1])
+        seen, rewards, ended, cut, _ = several.step(chosen)
+        assert chosen.keys() <= rewards.keys()
+        steps += 1
+        over = ended["__all__"] or cut["__all__"]
+    assert COUNTED[name].steps == steps
+"""

@@ -1,0 +1,51 @@
+"""What is run: by seed first, without methods that a task has no use for."""
+
+import pytest
+
+from cluster.comparison.methods import METHODS
+from cluster.comparison.plans import PLANS, Plan, TaskPlan
+from cluster.errors import RunError
+from grpo_core.settings import GroupingSettings, LearnerSettings
+
+FACTS = {"cartpole": frozenset(), "cartpole_family": frozenset({"variant"})}
+PLAN = Plan(
+    "some", (TaskPlan("cartpole", 100, seeds=1), TaskPlan("cartpole_family", 200, ("grpo_task", "grpo_pcgrad"), 2)), 4
+)
+
+
+def test_seeds_come_one_after_the_other_so_that_all_methods_have_as_many():
+    cells = list(PLAN.cells(FACTS))
+    assert [cell.seed for cell in cells] == sorted(cell.seed for cell in cells)
+    assert {cell.method for cell in cells if cell.task == "cartpole"} == {
+        name for name, method in METHODS.items() if not method.needs_fact and name != "grpo_no_seats"
+    }
+    family = [(cell.method, cell.seed) for cell in cells if cell.task == "cartpole_family"]
+    assert family == [("grpo_task", 0), ("grpo_pcgrad", 0), ("grpo_task", 1), ("grpo_pcgrad", 1)]
+    assert len({cell.name for cell in cells}) == len(cells)
+
+
+def test_a_part_of_a_plan_has_what_is_named():
+    part = PLAN.only(("grpo_task", "grpo_time"), ("cartpole_family",), 5)
+    cells = list(part.cells(FACTS))
+    assert {cell.task for cell in cells} == {"cartpole_family"}
+    assert {cell.method for cell in cells} == {"grpo_task", "grpo_time"}
+    assert max(cell.seed for cell in cells) == 4
+
+
+@pytest.mark.parametrize(("methods", "tasks", "named"), [(["grpo"], [], "grpo_batch"), ([], ["chess"], "cartpole")])
+def test_unknown_names_are_answered_with_the_known(methods, tasks, named):
+    with pytest.raises(RunError, match=named):
+        PLAN.only(methods, tasks, None)
+
+
+def test_every_method_has_settings_that_are_valid_for_every_kind_of_task():
+    for method in METHODS.values():
+        for facts in (frozenset(), frozenset({"variant"})):
+            assert isinstance(method.grouping_settings(facts), GroupingSettings)
+        assert isinstance(method.learner_settings({"learning_rate": 1e-4}), LearnerSettings)
+
+
+def test_the_smoke_plan_has_every_method_and_every_task_of_the_study():
+    smoke, study = PLANS["smoke"], PLANS["study"]
+    assert {each.task for each in study.tasks} <= {each.task for each in smoke.tasks}
+    assert {name for each in smoke.tasks for name in each.methods} == set(METHODS)

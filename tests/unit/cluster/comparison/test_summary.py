@@ -1,0 +1,91 @@
+"""Figures of a comparison from runs whose results are made up."""
+
+import pytest
+
+from cluster.comparison.cell import Cell
+from cluster.comparison.comparison import Finished
+from cluster.comparison.summary import summarised
+from services.environments.tensor_tasks import make_task
+
+TASKS = {name: make_task(name) for name in ("cartpole", "cartpole_family", "kuhn_poker")}
+
+
+def run(method, task, seed, returns, **last):
+    rows = [
+        {"method": method, "task": task, "seed": seed, "steps": 100 * number, "episodes": number,
+         "seconds": 2.0 * number, "return": value, "by_variant": {}, "figures": {}}
+        for number, value in enumerate(returns)
+    ]  # fmt: skip
+    rows[-1].update(last)
+    return Finished(Cell(method, task, seed, 100 * (len(returns) - 1), len(returns) - 1), tuple(rows))
+
+
+def row_of(found, task, method):
+    (row,) = [each for each in found["by_task"] if (each["task"], each["method"]) == (task, method)]
+    return row
+
+
+def test_a_row_has_means_over_seeds_with_their_interval():
+    found = summarised(
+        [run("grpo_time", "cartpole", seed, [20, 100, end]) for seed, end in enumerate((300, 400, 500))], TASKS
+    )
+    row = row_of(found, "cartpole", "grpo_time")
+    half = 4.302652729911275 * 100 / 3**0.5
+    assert (row["return"], row["seeds"], row["worst_seed"], row["start"]) == (400, 3, 300, 20)
+    assert row["return_ci95"] == pytest.approx((400 - half, 400 + half))
+    assert row["deviation"] == pytest.approx(100)
+    assert row["area"] == pytest.approx((60 + (100 + 400) / 2) / 2)
+    assert row["steps_per_second"] == pytest.approx(50)
+
+
+def test_the_worst_variant_is_taken_run_by_run():
+    variants = [{"a": 10.0, "b": 40.0}, {"a": 60.0, "b": 20.0}]
+    runs = [run("grpo_task", "cartpole_family", seed, [5, 30], by_variant=each) for seed, each in enumerate(variants)]
+    row = row_of(summarised(runs, TASKS), "cartpole_family", "grpo_task")
+    assert row["worst_variant"] == 15
+    assert row["balance"] == pytest.approx((10 / 40 + 20 / 60) / 2)
+    assert row["by_variant"] == {"a": 35, "b": 30}
+
+
+def test_a_lower_exploitability_is_the_better_one_and_stands_apart_from_returns():
+    runs = []
+    for seed in range(6):
+        for method, gap in (("grpo_batch", 0.4), ("grpo_time", 0.1)):
+            gaps = {"exploitability": gap + 0.001 * seed, "average_exploitability": gap / 2}
+            first = run(method, "kuhn_poker", seed, [0.0, 0.0], **gaps)
+            first.rows[0].update(exploitability=0.458, average_exploitability=0.458)
+            runs.append(first)
+    found = summarised(runs, TASKS)
+    assert row_of(found, "kuhn_poker", "grpo_time")["exploitability"] == pytest.approx(0.1025)
+    assert row_of(found, "kuhn_poker", "grpo_time")["uniform_exploitability"] == pytest.approx(0.458)
+    (pair,) = found["pairs"]
+    assert (pair["first"], pair["second"], pair["second_better"]) == ("grpo_batch", "grpo_time", 1.0)
+    assert pair["significant"]
+    assert found["over_tasks"] == []
+
+
+def test_chance_is_not_called_a_difference():
+    runs = [run(method, "cartpole", seed, [20, value])
+            for method, values in (("grpo_batch", (100, 300, 200)), ("grpo_time", (150, 250, 260)))
+            for seed, value in enumerate(values)]  # fmt: skip
+    (pair,) = summarised(runs, TASKS)["pairs"]
+    assert not pair["significant"]
+    assert 0 < pair["second_better"] < 1
+
+
+def test_scores_over_tasks_are_of_tasks_that_methods_share():
+    runs = [run("grpo_time", "cartpole", 0, [20, 475.0]), run("grpo_time", "cartpole_family", 0, [20, 22.5]),
+            run("grpo_batch", "cartpole", 0, [20, 22.5]), run("grpo_batch", "cartpole_family", 0, [20, 22.5]),
+            run("grpo_start", "cartpole", 0, [20, 475.0])]  # fmt: skip
+    found = {row["method"]: row for row in summarised(runs, TASKS)["over_tasks"]}
+    assert found.keys() == {"grpo_time", "grpo_batch"}
+    assert found["grpo_time"]["worst_task"] == 0
+    assert found["grpo_time"]["interquartile_mean"] == pytest.approx(0.5)
+    assert found["grpo_batch"]["interquartile_mean"] == 0
+
+
+def test_a_run_that_diverged_is_told_and_left_out():
+    cell = Cell("grpo_time", "cartpole", 1, 100, 1)
+    found = summarised([run("grpo_time", "cartpole", 0, [20, 30]), Finished(cell, (), "loss is not finite")], TASKS)
+    assert found["diverged"] == [{"run": cell.name, "error": "loss is not finite"}]
+    assert row_of(found, "cartpole", "grpo_time")["seeds"] == 1

@@ -1,0 +1,80 @@
+"""Control tasks: what is paid, when episodes end, and that equal seeds begin alike."""
+
+import numpy as np
+import pytest
+
+from services.environments.control.cartpole_family import CARTS, LONGEST
+from services.environments.control.gymnasium_task import SEAT
+from services.environments.tensor_task import TaskError
+from services.environments.tensor_tasks import make_task
+
+NAMES = (
+    "cartpole", "lunar_lander", "pong", "breakout", "inverted_pendulum", "half_cheetah", "cartpole_family",
+    "navigation",
+)  # fmt: skip
+
+
+def at_rest(task):
+    return 0 if task.actions.are_numbered else np.zeros(task.actions.count, np.float32)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_seeds_begin_alike_and_go_on_alike(name):
+    task = make_task(name)
+    courses = []
+    for _ in range(2):
+        game = task.make()
+        game.reset(5)
+        course = [game.observation(task.seats[0])]
+        for _ in range(3):
+            paid = game.step(dict.fromkeys(game.to_act, at_rest(task)))
+            assert paid.keys() <= set(task.seats)
+            course.append(game.observation(task.seats[0]))
+        game.close()
+        courses.append(np.stack(course))
+    assert courses[0].shape == (4, task.observation_size)
+    assert np.array_equal(*courses)
+
+
+def test_each_cart_pays_its_own_reward_and_counts_by_steps():
+    task = make_task("cartpole_family")
+    game = task.make()
+    for seed, cart in enumerate(CARTS):
+        facts = game.reset(seed)
+        assert facts == {"variant": cart.name}
+        assert game.observation(SEAT)[4:].tolist() == [float(cart == each) for each in CARTS]
+        earned = steps = 0
+        while game.to_act:
+            angle = game.observation(SEAT)[2] + game.observation(SEAT)[3]
+            earned += game.step({SEAT: int(angle > 0)})[SEAT]
+            steps += 1
+        assert 30 < steps <= LONGEST
+        assert task.result(earned, facts) == pytest.approx(steps)
+        assert game.was_cut_off == (steps == LONGEST)
+
+
+def test_a_pole_that_falls_ends_an_episode_and_a_limit_cuts_it_off():
+    game = make_task("cartpole").make()
+    game.reset(0)
+    while game.to_act:
+        game.step({SEAT: 0})
+    assert not game.was_cut_off
+    agents = make_task("navigation").make()
+    agents.reset(0)
+    steps = 0
+    while agents.to_act:
+        agents.step(dict.fromkeys(agents.to_act, 0))
+        steps += 1
+    assert (steps, agents.was_cut_off) == (25, True)
+
+
+def test_scores_are_0_at_random_and_1_at_the_goal():
+    for name in NAMES:
+        task = make_task(name)
+        assert (task.score(task.random_return), task.score(task.goal)) == (0.0, 1.0)
+
+
+def test_a_missing_package_is_named_with_what_installs_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "ale_py", None)
+    with pytest.raises(TaskError, match=r"pong .*ale_py.* pip install 'entente\[atari\]'"):
+        make_task("pong")
