@@ -16,11 +16,17 @@ commands = typer.Typer()
 
 @commands.command(
     epilog="Examples: `entente compare smoke --out runs/smoke`; `entente compare study --out runs/study --tasks "
-    "cartpole,leduc_poker --seeds 3`, and after a stop the same with --resume"
+    "cartpole,leduc_poker --seeds 3`, and after a stop the same with --resume; `entente compare sensitivity --out "
+    "runs/settings --methods grpo_time --tasks cartpole --trials 100`"
 )
 def compare(
     plan: Annotated[
-        str, typer.Argument(metavar="smoke|study", help="smoke: minutes, to see that all works; study: hours.")
+        str,
+        typer.Argument(
+            metavar="smoke|study|sensitivity",
+            help="smoke: minutes, to see that all works; study: hours; sensitivity: one method on one task, with "
+            "settings from their whole ranges.",
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for results.json, compare.html and what is done so far.")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a comparison that was stopped.")] = False,
@@ -32,19 +38,30 @@ def compare(
     processes: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Runs at a time.", show_default="one for each core")
     ] = None,
+    trials: Annotated[int, typer.Option(min=10, max=10_000, help="Trials of a study of settings.")] = 60,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each of these trials.")] = 50_000,
 ) -> None:
     """Compare ways to learn: GRPO with several groupings, REINFORCE and PPO, RLlib's among them.
 
     Small networks learn control problems and games of OpenSpiel in equal numbers of steps, over several seeds. Tasks
     whose packages are not installed are left out, with a line that says so. What is done is kept: after a stop or a
     crash --resume runs the rest.
+
+    A study of settings says how much each matters, shows the surface over the two that matter most, and recommends
+    settings on a broad plateau rather than those of the best single trial. Its method is grpo_time and its task
+    cartpole unless --methods and --tasks name others.
     """
     import os
+
+    count = processes or len(os.sched_getaffinity(0))
+    if plan == "sensitivity":
+        _settings(out, _names(methods), _names(tasks), trials, steps, count, resume=resume)
+        return
 
     from cluster.comparison.plans import PLANS
 
     if plan not in PLANS:
-        raise RunError(f"there is no comparison {plan!r}; it is one of {', '.join(PLANS)}")
+        raise RunError(f"there is no comparison {plan!r}; it is one of {', '.join(PLANS)}, sensitivity")
     chosen = PLANS[plan].only(_names(methods), _names(tasks), seeds)
     from cluster.comparison.comparison import compare as run
     from cluster.comparison.document import write_results
@@ -53,7 +70,7 @@ def compare(
     with progress_bars() as add_bar:
         advances = []
         found = run(
-            chosen, out, resume=resume, processes=processes or len(os.sched_getaffinity(0)),
+            chosen, out, resume=resume, processes=count,
             notice=lambda text: typer.echo(text, err=True),
             begin=lambda count: advances.append(add_bar(f"runs of {plan}", count)),
             advance=lambda done: advances[0](done),
@@ -64,6 +81,47 @@ def compare(
     for name, value in (("--methods", methods), ("--tasks", tasks), ("--seeds", seeds)):
         words += [name, str(value)] if value else []
     for line in write_results(found, out, shlex.join(words)):
+        typer.echo(line)
+
+
+_STEPS_APART = 5  # measurements of a trial
+
+
+def _settings(
+    out: Path,
+    methods: tuple[str, ...],
+    tasks: tuple[str, ...],
+    trials: int,
+    steps: int,
+    processes: int,
+    *,
+    resume: bool,
+) -> None:
+    from cluster.comparison.methods import METHODS
+    from cluster.comparison.sensitivity.document import write_study
+    from cluster.comparison.sensitivity.search import search
+    from cluster.comparison.sensitivity.trials import Study
+    from cluster.runs.progress_bars import progress_bars
+    from services.environments.tensor_tasks import make_task
+
+    if len(methods) > 1 or len(tasks) > 1:
+        raise RunError("a study of settings is of one method on one task: name one of each")
+    method, task = (*methods, "grpo_time")[0], (*tasks, "cartpole")[0]
+    if method not in METHODS or METHODS[method].kind == "rllib":
+        own = ", ".join(name for name, each in METHODS.items() if each.kind != "rllib")
+        raise RunError(f"there are no ranges for the settings of {method!r}; there are for {own}")
+    make_task(task).make().close()  # an error of a missing package comes before Ray starts
+    study = Study(method, task, trials, steps, _STEPS_APART)
+    with progress_bars() as add_bar:
+        advances = []
+        found = search(
+            study, out, resume=resume, processes=processes, notice=lambda text: typer.echo(text, err=True),
+            begin=lambda count: advances.append(add_bar(f"trials of {method} on {task}", count)),
+            advance=lambda done: advances[0](done),
+        )  # fmt: skip
+    words = ["entente", "compare", "sensitivity", "--out", str(out), "--methods", method, "--tasks", task]
+    words += ["--trials", str(trials), "--steps", str(steps)]
+    for line in write_study(study, found, out, shlex.join(words)):
         typer.echo(line)
 
 

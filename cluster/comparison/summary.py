@@ -69,6 +69,7 @@ def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, av
         "deviation": stdev(last) if len(last) > 1 else None,  # between seeds
         "start": fmean(float(run.rows[0]["return"]) for run in own),
         **_with_interval("area", stratified_mean({"": [_area(run) for run in own]})),
+        "figures": list(own[0].rows[-1]["figures"]),  # more columns of this row
         "seconds": fmean(float(run.rows[-1]["seconds"]) for run in own),
         "steps_per_second": fmean(run.rows[-1]["steps"] / max(float(run.rows[-1]["seconds"]), 1e-9) for run in own),
     }
@@ -78,6 +79,8 @@ def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, av
         row |= _with_interval("worst_variant", stratified_mean({"": worst}))
         row |= _with_interval("balance", stratified_mean({"": balance}, (0.0, 1.0)))  # worst over best variant
         row["by_variant"] = {name: fmean(run.rows[-1]["by_variant"][name] for run in own) for name in variants}
+    for name in own[0].rows[-1]["figures"]:
+        row |= _with_interval(name, stratified_mean({"": [float(run.rows[-1]["figures"][name]) for run in own]}))
     if task in gaps.get(method, {}):
         row |= _with_interval("exploitability", stratified_mean({"": gaps[method][task]}, (0.0, math.inf)))
         row |= _with_interval("average_exploitability", stratified_mean({"": average[method][task]}, (0.0, math.inf)))

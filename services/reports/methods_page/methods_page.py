@@ -73,6 +73,7 @@ def _task_section(task: str, document: Row) -> str:
         columns = [("Exploitability, last", "exploitability", 3), ("of the average", "average_exploitability", 3)]
     if rows[0].get("worst_variant") is not None:
         columns += [("Worst variant", "worst_variant", 1), ("Worst over best", "balance", 2)]
+    columns += [(name.capitalize(), name, 1 if name == "centers" else 3) for name in rows[0]["figures"]]
     if not game:
         columns.append(("Mean over steps", "area", 1))
     head = ("Method", *(heading for heading, _, _ in columns), "Worst seed", "Seeds", "Seconds", "Steps/s")
@@ -87,7 +88,7 @@ def _task_section(task: str, document: Row) -> str:
     what = (
         "What a best response gains, mean over players, and 0 in equilibrium: lower is better. "
         f"Even odds have {rows[0]['uniform_exploitability']:.3f}." if game else
-        "The mean return of 20 episodes that no policy trains on."
+        "The mean return of episodes that no policy trains on."
     )  # fmt: skip
     return (
         f"<section><h2>{html.escape(task)}</h2><p>{html.escape(what)} {rows[0]['steps']:,} steps and a little more.</p>"

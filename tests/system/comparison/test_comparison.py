@@ -128,6 +128,40 @@ def _timeless(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of settings that was begun with fewer trials."""
+    out = tmp_path_factory.mktemp("compare") / "settings"
+    for words in (("--trials", "10"), ("--trials", "12", "--resume")):
+        done = compared(out, "--steps", "400", *words, plan="sensitivity")
+        assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_settings_come_from_their_whole_ranges_and_each_has_its_share(settings: Path) -> None:
+    found = results(settings)
+    assert len(found["sensitivity"]["returns"]) == len(list((settings / "trials").iterdir())) == 12
+    taken = {row["settings"]["learning_rate"] for row in found["rows"]}
+    assert len(taken) == 12
+    assert min(taken) < 1e-3 < max(taken)
+    for point in found["sensitivity"]["points"]:
+        for each in point["importance"]:
+            low, high = each["share_ci95"]
+            assert 0 <= low <= each["share"] <= high <= 1
+    ranges = {each["name"]: each for each in found["ranges"]}
+    for name, value in found["sensitivity"]["recommended"]["settings"].items():
+        assert ranges[name]["low"] - 1e-9 <= value <= ranges[name]["high"] + 1e-9
+    assert {path.name for path in settings.iterdir()} == {"study.json", "trials", "results.json", "compare.html"}
+
+
+@pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_the_page_of_settings_fits(browser: Browser, settings: Path, viewport: dict[str, int]) -> None:
+    with Visit(browser, settings / "compare.html", viewport) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+        assert page.locator(".surface").count() == 5
+        assert page.locator(".chart .dot").count() == 6
+
+
 def test_rllib_counts_every_step_and_pays_every_choice() -> None:
     """In a process of its own: RLlib takes seconds to import, and changes torch's settings."""
     done = subprocess.run([sys.executable, "-c", _RLLIB], capture_output=True, text=True, timeout=PATIENCE_S)
