@@ -50,9 +50,9 @@ class Surface:
 
     def __init__(self, places_NP: Float64Array, returns_N: Float64Array, seed: int) -> None:
         """Takes ten trials or more; raises ValueError for fewer."""
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.gaussian_process import GaussianProcessRegressor
-        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+        from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+        from sklearn.gaussian_process import GaussianProcessRegressor  # type: ignore[import-untyped]
+        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel  # type: ignore[import-untyped]
 
         if len(places_NP) < 10:
             raise ValueError(f"a surface needs 10 trials, not {len(places_NP)}")
@@ -124,7 +124,7 @@ def plateau(surface: Surface, places_NP: Float64Array, returns_N: Float64Array, 
     Settings are rarely carried over exactly, so a place counts as what four fifths of its neighbourhood reach, which
     is ``NEIGHBOURHOOD`` of each range to either side. Candidates are the trials and places evenly spread.
     """
-    from scipy.stats import qmc
+    from scipy.stats import qmc  # type: ignore[import-untyped]
 
     count = places_NP.shape[1]
     spread = qmc.Sobol(count, seed=seed).random(_CANDIDATES)
