@@ -72,6 +72,7 @@ def _check(what: str, named: Collection[str], known: Collection[str]) -> None:
 _GAMES = ("kuhn_poker", "leduc_poker", "kuhn_poker(players=3)")
 _DIPLOMACY = ("rllib_ppo", "ppo_grouped", "reinforce_time", "grpo_batch", "grpo_time")
 _LUNAR = ("rllib_ppo", "ppo_grouped", "grpo_time")
+_FEW = ("rllib_ppo", "ppo_grouped", "grpo_batch", "grpo_time")
 _CONTINUOUS = ("rllib_ppo", "ppo_grouped", "reinforce_time", "grpo_batch", "grpo_start", "grpo_time")
 
 
@@ -106,17 +107,17 @@ PLANS: Mapping[str, Plan] = {
         Plan(
             "study",
             (
-                TaskPlan("cartpole", 300_000),
-                TaskPlan("cartpole_family", 300_000),
-                TaskPlan("lunar_lander", 1_000_000, _LUNAR, 10, 16),
-                TaskPlan("navigation", 50_000, ON_SEVERAL_SEATS),
+                TaskPlan("cartpole", 150_000),
+                TaskPlan("cartpole_family", 150_000),
+                TaskPlan("lunar_lander", 1_000_000, _LUNAR, 3, 16),
+                TaskPlan("navigation", 30_000, ON_SEVERAL_SEATS),
                 TaskPlan("inverted_pendulum", 100_000, _CONTINUOUS),
-                TaskPlan("half_cheetah", 200_000, _CONTINUOUS, 3, 8),
-                TaskPlan("pong", 100_000, _CONTINUOUS, 3, 8),
-                TaskPlan("breakout", 100_000, _CONTINUOUS, 3, 8),
-                TaskPlan("diplomacy_random", 150_000, _DIPLOMACY, 3, 56),
-                TaskPlan("diplomacy_dumbbot", 150_000, _DIPLOMACY, 3, 56),
-                *_games((100_000, 100_000, 100_000), 10),
+                TaskPlan("half_cheetah", 200_000, _FEW, 3, 8),
+                TaskPlan("pong", 100_000, _FEW, 3, 8),
+                TaskPlan("breakout", 100_000, _FEW, 3, 8),
+                TaskPlan("diplomacy_random", 60_000, _DIPLOMACY, 3, 56),
+                TaskPlan("diplomacy_dumbbot", 60_000, _DIPLOMACY, 3, 56),
+                *_games((60_000, 60_000, 60_000), 10),
             ),
             points=10,
         ),
