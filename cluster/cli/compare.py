@@ -102,7 +102,7 @@ def _settings(
     from cluster.comparison.sensitivity.search import search
     from cluster.comparison.sensitivity.trials import Study
     from cluster.runs.progress_bars import progress_bars
-    from services.environments.tensor_tasks import make_task
+    from services.environments.tensor_tasks.catalogue import make_task
 
     if len(methods) > 1 or len(tasks) > 1:
         raise RunError("a study of settings is of one method on one task: name one of each")

@@ -21,10 +21,10 @@ from grpo_core.seeds import derive_seed
 from grpo_core.small_networks.distributions import Numbered
 from grpo_core.small_networks.learner import SmallLearner
 from grpo_core.small_networks.networks import Critic, plain_policy, routed_policy
-from services.environments.open_spiel.exploitability import Table
-from services.environments.open_spiel.spiel_task import SpielTask
 from services.environments.tensor_task import TensorTask
-from services.environments.tensor_tasks import make_task
+from services.environments.tensor_tasks.catalogue import make_task
+from services.environments.tensor_tasks.open_spiel.exploitability import Table
+from services.environments.tensor_tasks.open_spiel.spiel_task import SpielTask
 
 _MEASURING_SEED = 1_000_003  # episodes that measure are never those that train
 _AUDIT_EVERY = 20  # updates

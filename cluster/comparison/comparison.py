@@ -18,7 +18,7 @@ from cluster.runtime.local_ray import local_ray, prepare_local_ray
 from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.errors import DivergenceError, one_line
 from services.environments.tensor_task import TaskError
-from services.environments.tensor_tasks import make_task
+from services.environments.tensor_tasks.catalogue import make_task
 
 CELLS, PLAN = "cells", "plan.json"
 _SILENCE_S = 3600.0  # the longest run takes some minutes

@@ -12,7 +12,7 @@ from cluster.comparison.methods import METHODS
 from cluster.comparison.summary import summarised
 from cluster.runs.provenance import commit, provenance
 from grpo_core.checkpoints.atomic_write import write_atomically
-from services.environments.tensor_tasks import make_task
+from services.environments.tensor_tasks.catalogue import make_task
 from services.reports.methods_page.methods_page import methods_page
 from services.reports.page import write_page
 

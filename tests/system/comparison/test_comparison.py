@@ -172,7 +172,7 @@ _RLLIB = """
 import numpy as np
 from gymnasium.utils.env_checker import check_env
 from cluster.comparison.rllib.environments import COUNTED, OneSeat, SeveralSeats
-from services.environments.tensor_tasks import make_task
+from services.environments.tensor_tasks.catalogue import make_task
 
 check_env(OneSeat(make_task("cartpole"), "checked", 0), skip_render_check=True)
 

@@ -5,7 +5,7 @@ import pytest
 from cluster.comparison.cell import Cell
 from cluster.comparison.comparison import Finished
 from cluster.comparison.summary import summarised
-from services.environments.tensor_tasks import make_task
+from services.environments.tensor_tasks.catalogue import make_task
 
 TASKS = {name: make_task(name) for name in ("cartpole", "cartpole_family", "kuhn_poker")}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from services.environments.control.cartpole_family import CartPoleFamily
-from services.environments.control.gymnasium_task import GymnasiumTask
-from services.environments.control.navigation import CooperativeNavigation
 from services.environments.tensor_task import TensorTask
+from services.environments.tensor_tasks.control.cartpole_family import CartPoleFamily
+from services.environments.tensor_tasks.control.gymnasium_task import GymnasiumTask
+from services.environments.tensor_tasks.control.navigation import CooperativeNavigation
 
 _FRAMES = 27_000  # of four of the machine's each: half an hour of play
 

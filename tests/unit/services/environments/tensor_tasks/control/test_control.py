@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from services.environments.control.cartpole_family import CARTS, LONGEST
-from services.environments.control.gymnasium_task import SEAT
 from services.environments.tensor_task import TaskError
-from services.environments.tensor_tasks import make_task
+from services.environments.tensor_tasks.catalogue import make_task
+from services.environments.tensor_tasks.control.cartpole_family import CARTS, LONGEST
+from services.environments.tensor_tasks.control.gymnasium_task import SEAT
 
 NAMES = (
     "cartpole", "lunar_lander", "pong", "breakout", "inverted_pendulum", "half_cheetah", "cartpole_family",

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from grpo_core.types import FloatArray, KeyValue
-from services.environments.control.gymnasium_task import SEAT, missing
 from services.environments.tensor_task import Action, Actions, TensorGame, TensorTask
+from services.environments.tensor_tasks.control.gymnasium_task import SEAT, missing
 
 LONGEST = 200
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from services.environments.control.catalogue import CONTROL_TASKS
 from services.environments.diplomacy.unit_choices.task import UnitChoices
-from services.environments.open_spiel.spiel_task import SpielTask
 from services.environments.tensor_task import TensorTask
+from services.environments.tensor_tasks.control.control_tasks import CONTROL_TASKS
+from services.environments.tensor_tasks.open_spiel.spiel_task import SpielTask
 
 _DIPLOMACY: Mapping[str, Callable[[], TensorTask]] = {
     "diplomacy": UnitChoices,

@@ -1,7 +1,7 @@
 """A task as PettingZoo's ``ParallelEnv``: all seats choose in every step, and those that wait have one choice.
 
     from services.environments.diplomacy.unit_choices.task import UnitChoices
-    from services.environments.pettingzoo.parallel_task import ParallelTask
+    from services.environments.tensor_tasks.pettingzoo.parallel_task import ParallelTask
 
     environment = ParallelTask(UnitChoices(until_year=1903))
     observations, infos = environment.reset(seed=0)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from grpo_core.types import FloatArray, KeyValue
-from services.environments.control.gymnasium_task import missing
 from services.environments.tensor_task import Action, Actions, TensorGame, TensorTask
+from services.environments.tensor_tasks.control.gymnasium_task import missing
 
 AGENTS = ("agent_0", "agent_1", "agent_2")
 LONGEST = 25
