@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -104,6 +105,8 @@ def _settings(
     from cluster.runs.progress_bars import progress_bars
     from services.environments.tensor_tasks.catalogue import make_task
 
+    if find_spec("optuna") is None:
+        raise RunError("a study of settings needs Optuna, which is not installed; pip install 'entente[sensitivity]'")
     if len(methods) > 1 or len(tasks) > 1:
         raise RunError("a study of settings is of one method on one task: name one of each")
     method, task = (*methods, "grpo_time")[0], (*tasks, "cartpole")[0]

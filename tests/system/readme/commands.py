@@ -273,6 +273,17 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "--agents vote",
         prints="step_by_step",
     ),
+    Run(
+        "entente compare smoke --out runs/compare",
+        "--tasks cartpole --methods grpo_time",
+        writes="runs/compare/compare.html",
+    ),
+    Run(
+        "entente compare sensitivity --out runs/settings",
+        "--trials 10 --steps 200",
+        "recommended",
+        "runs/settings/compare.html",
+    ),
 )
 
 
