@@ -41,7 +41,6 @@ def document(*, rated: bool = True, **more: Any) -> dict[str, Any]:
         differences=[],
         fixed="random" if rated else None,
         mixed_games=91 if rated else 0,
-        won_alone=12 if rated else 0,
     )
     shown = columns(EVALUATED)
     facts = {"until_year": str(TO_THE_END)}

@@ -73,10 +73,10 @@ def ladder(
     """Rank players, with each published definition beside ours.
 
     Each player is one against six of the same anchor, in the same whole games, as every country equally often. All of
-    them also meet at mixed tables, where finishing places make ratings on the Elo scale; random, if it plays, is at
-    1000. Our figures have 95 % intervals, and neighbours that chance alone may tell apart are named. Published figures
-    stand beside ours in the columns whose definitions agree; they are of games without press, so with --press there are
-    none.
+    them also meet at mixed tables, where finishing places, also those below a solo, make ratings on the Elo scale;
+    random, if it plays, is at 1000. Our figures have 95 % intervals, and neighbours that chance alone may tell apart
+    are named. Published figures stand beside ours in the columns whose definitions agree; they are of games without
+    press, so with --press there are none.
     """
     from cluster.evaluation.players.opening import agreeing_world, chat_players, check_player
 

@@ -33,7 +33,6 @@ def ladder_document(
         "published": found.published,
         "rating_scale": scale_text(found),
         "mixed_games": found.mixed_games,
-        "won_alone": found.won_alone,
         "neighbours": [{**row, "text": neighbour_text(row)} for row in found.neighbours],
         "differences": found.differences,
         "columns": [
@@ -56,25 +55,10 @@ def scale_text(found: Ladder) -> str:
     if not found.mixed_games:
         return ""
     if found.fixed is None:
-        return (
-            f"{RATING_NOTE} No bot of known strength is at the tables, so the mean of these players is 1000."
-            f"{_won_alone(found)}"
-        )
+        return f"{RATING_NOTE} No bot of known strength is at the tables, so the mean of these players is 1000."
     (points,) = (row["rating"] for row in found.rows if row["rating_fixed"])
     calibrated = "in games to 1905" + (" without press" if found.rows[0].get("press_rounds") else "")
-    return (
-        f"{RATING_NOTE} {found.fixed} is fixed at {points:.0f}, as it was calibrated {calibrated}.{_won_alone(found)}"
-    )
-
-
-def _won_alone(found: Ladder) -> str:
-    """What ratings do not rest on, after a blank; "" where every game orders its players."""
-    if not found.won_alone:
-        return ""
-    return (
-        f" {found.won_alone} of {found.mixed_games} games at mixed tables ended with a solo: all others share the "
-        "second place, so that only the rest of the games tell their ratings apart."
-    )
+    return f"{RATING_NOTE} {found.fixed} is fixed at {points:.0f}, as it was calibrated {calibrated}."
 
 
 def ladder_csv(found: Ladder, shown: Sequence[Column], facts: Sequence[str]) -> str:

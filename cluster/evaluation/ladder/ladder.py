@@ -31,7 +31,6 @@ class Ladder:
     differences: list[dict[str, Any]]  # of every pair, in the measure that neighbours are compared by
     fixed: str | None  # the bot that fixes the ratings' scale
     mixed_games: int  # 0: there are no ratings
-    won_alone: int  # of these games, those that order none but the winner
 
 
 def check_players(names: Sequence[str], mixed_games: int) -> None:
@@ -83,7 +82,6 @@ def measure_ladder(
         differences=differences,
         fixed=None if rated is None else rated.fixed,
         mixed_games=len(shared),
-        won_alone=0 if rated is None else rated.won_alone,
     )
 
 

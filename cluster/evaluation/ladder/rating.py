@@ -22,7 +22,6 @@ class Rated:
 
     ratings: tuple[Rating, ...]  # in the order of the players
     fixed: str | None  # the bot that fixes the scale; None: there is none, and the mean of all players is 1000
-    won_alone: int  # games that tell of their winner alone, because all others share an open last place
 
 
 def rate_tables(world: World, names: Sequence[str], played: Sequence[Played]) -> Rated:
@@ -38,15 +37,13 @@ def rate_tables(world: World, names: Sequence[str], played: Sequence[Played]) ->
     fixed = next((name for name in YARDSTICKS if name in names and f"bot/{name}" in scale.anchors), None)
     anchors = {} if fixed is None else {f"bot/{fixed}": scale.anchors[f"bot/{fixed}"]}
     book = RatingBook(world.roles, RatingScale(scale.worth, anchors, scale.base_shares))
-    won_alone = 0
     for each in played:
         if each.standing is None:
             raise ValueError(f"a game of {world.name} has no standing, so its players cannot be rated")
-        won_alone += each.standing.last_is_open and list(map(len, each.standing.places[:-1])) == [1]
         book.record(GameScore({role: ids[number] for role, number in each.table.seats.items()}, each.standing))
     if fixed is None:
-        return Rated(tuple(_centred(book, player) for player in ids), None, won_alone)
-    return Rated(tuple(map(book.rating, ids)), fixed, won_alone)
+        return Rated(tuple(_centred(book, player) for player in ids), None)
+    return Rated(tuple(map(book.rating, ids)), fixed)
 
 
 def _player_id(name: str, world: World) -> str:

@@ -48,11 +48,17 @@ class MeasuredGame(DatedGame):
             count_movement(self.counts, read_movement(position.units, orders, self.position.past[-1].results))
 
     def result(self) -> Result:
-        """Every power's result, with its rank, how a lead was shared, and shares of its orders."""
+        """Every power's result, with its rank, how a lead was shared, and shares of its orders.
+
+        Its standing has the order of the ranks, also below a solo: among six powers that share a second place nothing
+        would tell the stronger players.
+        """
         result = super().result()
+        assert result.standing is not None
+        finished = places(self.centers(), None, self.eliminated)
         ranks: dict[str, float] = {}
         first = 1
-        for place in places(self.centers(), None, self.eliminated):
+        for place in finished:
             ranks.update(dict.fromkeys(place, first + (len(place) - 1) / 2))
             first += len(place)
         leaders = sum(outcome["top"] for outcome in result.outcomes.values())
@@ -68,4 +74,5 @@ class MeasuredGame(DatedGame):
                 "rank": ranks[power],
                 **self.counts[power].shares,
             }
-        return replace(result, outcomes=outcomes)
+        standing = replace(result.standing, places=finished, last_is_open=False)
+        return replace(result, outcomes=outcomes, standing=standing)

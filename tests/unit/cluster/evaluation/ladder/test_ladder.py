@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -59,11 +58,6 @@ def test_players_come_by_rating_and_random_fixes_the_scale(found: Ladder) -> Non
     low, high = found.rows[0]["rating_ci95"]
     assert low < found.rows[0]["rating"] < high
     assert "random is fixed at 1000" in scale_text(found)
-
-
-def test_the_scale_says_how_many_games_told_of_their_winner_alone(found: Ladder) -> None:
-    assert "ended with a solo" not in scale_text(found)  # games of a few years have none
-    assert f"5 of {found.mixed_games} games at mixed tables" in scale_text(replace(found, won_alone=5))
 
 
 def test_neighbours_are_tested_by_places_over_all_pairs(found: Ladder) -> None:

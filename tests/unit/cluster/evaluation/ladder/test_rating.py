@@ -82,16 +82,6 @@ def test_equal_places_leave_equal_players_alike() -> None:
         assert abs(one.mu - other.mu) < 25
 
 
-def test_games_that_tell_of_their_winner_alone_are_counted() -> None:
-    games = played(3, rounds=2)
-    first, *others = POWERS
-    shares = dict.fromkeys(POWERS, 0.0) | {first: 1.0}
-    solo = Standing(shares, ((first,), tuple(others)), last_is_open=True)
-    ends = [solo, Standing(shares, ((first,), tuple(others))), Standing(shares, (tuple(others), (first,)), True)]
-    rated = rate_tables(WORLD, ("a", "b", "c"), [replace(games[0], standing=each) for each in ends])
-    assert rated.won_alone == 1
-
-
 def test_games_without_a_standing_cannot_be_rated() -> None:
     games = [replace(each, standing=None) for each in played(2)]
     with pytest.raises(ValueError, match="has no standing"):

@@ -107,6 +107,11 @@ def test_after_a_solo_the_others_have_ranks_by_their_centres_and_their_end() -> 
     by_rank = sorted(ranks, key=ranks.__getitem__)
     assert by_rank == ["FRANCE", "TURKEY", "ITALY", "RUSSIA", "GERMANY", "ENGLAND", "AUSTRIA"]
     assert sorted(ranks.values()) == [1, 2, 3, 4, 5, 6, 7]
+    standing = game.result().standing
+    assert standing is not None
+    assert standing.places == tuple((power,) for power in by_rank)  # which ratings are made from
+    assert not standing.last_is_open
+    assert standing.shares == {power: float(power == "FRANCE") for power in POWERS}
 
 
 def test_supports_and_convoys_of_others_are_told_apart() -> None:
