@@ -70,7 +70,7 @@ def _check(what: str, named: Collection[str], known: Collection[str]) -> None:
 
 
 _GAMES = ("kuhn_poker", "leduc_poker", "kuhn_poker(players=3)")
-_DIPLOMACY = ("rllib_ppo", "ppo_grouped", "reinforce_time", "grpo_batch", "grpo_time")
+_DIPLOMACY = ("rllib_ppo", "ppo_grouped", "grpo_time")
 _LUNAR = ("rllib_ppo", "ppo_grouped", "grpo_time")
 _FEW = ("rllib_ppo", "ppo_grouped", "grpo_batch", "grpo_time")
 _CONTINUOUS = ("rllib_ppo", "ppo_grouped", "reinforce_time", "grpo_batch", "grpo_start", "grpo_time")
@@ -115,7 +115,7 @@ PLANS: Mapping[str, Plan] = {
                 TaskPlan("half_cheetah", 200_000, _FEW, 3, 8),
                 TaskPlan("pong", 100_000, _FEW, 3, 8),
                 TaskPlan("breakout", 100_000, _FEW, 3, 8),
-                TaskPlan("diplomacy_random", 60_000, _DIPLOMACY, 3, 56),
+                TaskPlan("diplomacy_random", 180_000, _DIPLOMACY, 3, 56),
                 TaskPlan("diplomacy_dumbbot", 60_000, _DIPLOMACY, 3, 56),
                 *_games((60_000, 60_000, 60_000), 10),
             ),
