@@ -13,6 +13,8 @@ from cluster.comparison.summary import summarised
 from cluster.runs.provenance import commit, provenance
 from grpo_core.checkpoints.atomic_write import write_atomically
 from services.environments.tensor_tasks.catalogue import make_task
+from services.environments.tensor_tasks.open_spiel.exploitability import PASSES, regret_minimised
+from services.environments.tensor_tasks.open_spiel.spiel_task import SpielTask
 from services.reports.methods_page.methods_page import methods_page
 from services.reports.page import write_page
 
@@ -28,6 +30,11 @@ def write_results(found: Comparison, out: Path, command: str) -> Iterator[str]:
         "titles": {name: method.title for name, method in METHODS.items()},
         "methods": {name: method.does for name, method in METHODS.items()},
         "missing": list(found.missing),
+        "yardsticks": {
+            name: {"passes": PASSES, "exploitability": regret_minimised(task)}
+            for name, task in tasks.items()
+            if isinstance(task, SpielTask)
+        },
         "summary": summarised(found.finished, tasks),
         "rows": all_rows(found.finished),
     }

@@ -87,7 +87,9 @@ def _task_section(task: str, document: Row) -> str:
     )  # fmt: skip
     what = (
         "What a best response gains, mean over players, and 0 in equilibrium: lower is better. "
-        f"Even odds have {rows[0]['uniform_exploitability']:.3f}." if game else
+        f"Untrained networks have {rows[0]['uniform_exploitability']:.3f}, {document['yardsticks'][task]['passes']} passes of "
+        f"counterfactual regret minimisation, which sees the whole game, leave "
+        f"{document['yardsticks'][task]['exploitability']:.3f}." if game else
         "The mean return of episodes that no policy trains on."
     )  # fmt: skip
     return (
