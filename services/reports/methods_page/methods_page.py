@@ -13,6 +13,7 @@ from services.reports.methods_page.curves import curves
 from services.reports.page import asset, page
 
 Row = Mapping[str, Any]
+_HEADINGS = {"centers": "Centres", "squares": "Squares"}  # of what tasks tell besides
 
 
 def methods_page(document: Row) -> str:
@@ -73,7 +74,7 @@ def _task_section(task: str, document: Row) -> str:
         columns = [("Exploitability, last", "exploitability", 3), ("of the average", "average_exploitability", 3)]
     if rows[0].get("worst_variant") is not None:
         columns += [("Worst variant", "worst_variant", 1), ("Worst over best", "balance", 2)]
-    columns += [(name.capitalize(), name, 1 if name == "centers" else 3) for name in rows[0]["figures"]]
+    columns += [(_HEADINGS.get(each, each), each, 1 if each == "centers" else 3) for each in rows[0]["figures"]]
     if not game:
         columns.append(("Mean over steps", "area", 1))
     head = ("Method", *(heading for heading, _, _ in columns), "Worst seed", "Seeds", "Seconds", "Steps/s")
