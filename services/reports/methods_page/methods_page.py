@@ -86,13 +86,14 @@ def _task_section(task: str, document: Row) -> str:
          for row in rows],
         task,
     )  # fmt: skip
-    what = (
-        "What a best response gains, mean over players, and 0 in equilibrium: lower is better. "
-        f"Untrained networks have {rows[0]['uniform_exploitability']:.3f}, {document['yardsticks'][task]['passes']} passes of "
-        f"counterfactual regret minimisation, which sees the whole game, leave "
-        f"{document['yardsticks'][task]['exploitability']:.3f}." if game else
-        "The mean return of episodes that no policy trains on."
-    )  # fmt: skip
+    what = "The mean return of episodes that no policy trains on."
+    if game:
+        yardstick = document["yardsticks"][task]
+        what = (
+            "What a best response gains, mean over players, and 0 in equilibrium: lower is better. Untrained networks "
+            f"have {rows[0]['uniform_exploitability']:.3f}; {yardstick['passes']} passes of counterfactual regret "
+            f"minimisation, which sees the whole game, leave {yardstick['exploitability']:.3f}."
+        )
     return (
         f"<section><h2>{html.escape(task)}</h2><p>{html.escape(what)} {rows[0]['steps']:,} steps and a little more.</p>"
         f'<figure class="card">{interval_chart(marks, task)}</figure>'
