@@ -42,6 +42,7 @@ Control characters that the message quotes are left out, and a line has at most 
       SavedGameError            2  services.environments.diplomacy.saved_game
       ScenarioError             2  services.environments.diplomacy.scenarios.scenario
       StorageError              2  grpo_core.errors: a file cannot be written
+      TaskError                 2  services.environments.tensor_task
       WeightsError              2  services.weights.payload
       WorldError                2  services.environments.registry
 
