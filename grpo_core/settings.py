@@ -182,6 +182,9 @@ class GroupingSettings(Settings):
         if self.chooses_keys and (len(self.choices) < 2 or not all(self.choices)):
             example = '[["country+phase"], ["country"]]'
             raise ValueError(f'keys = "choose" needs two or more chains in choices, e.g. {example}')
+        if self.chooses_keys and self.shrinkage:
+            # Chains are judged by their groups' own means, and shrinkage needs chains that are nested.
+            raise ValueError('shrinkage: not with keys = "choose"; declare one chain, or set shrinkage to false')
         return self
 
 

@@ -56,6 +56,8 @@ def compare(
 
     count = processes or len(os.sched_getaffinity(0))
     if plan == "sensitivity":
+        if seeds is not None:
+            raise RunError("a study of settings has --trials, each with a seed of its own, and no --seeds")
         _settings(out, _names(methods), _names(tasks), trials, steps, count, resume=resume)
         return
 
@@ -81,8 +83,12 @@ def compare(
     words = ["entente", "compare", plan, "--out", str(out)]
     for name, value in (("--methods", methods), ("--tasks", tasks), ("--seeds", seeds)):
         words += [name, str(value)] if value else []
-    for line in write_results(found, out, shlex.join(words)):
-        typer.echo(line)
+    if found.finished:
+        for line in write_results(found, out, shlex.join(words)):
+            typer.echo(line)
+    if found.failed:
+        more = f", and {len(found.failed) - 1} more" if len(found.failed) > 1 else ""
+        raise RunError(f"a run failed: {found.failed[0]}{more}; --resume runs what failed again")
 
 
 _STEPS_APART = 5  # measurements of a trial
@@ -130,4 +136,4 @@ def _settings(
 
 def _names(text: str) -> tuple[str, ...]:
     # A name such as kuhn_poker(players=3) has no comma.
-    return tuple(comma_separated(text)) if text else ()
+    return tuple(dict.fromkeys(comma_separated(text))) if text else ()

@@ -26,7 +26,7 @@ from services.environments.tensor_tasks.catalogue import make_task
 from services.environments.tensor_tasks.open_spiel.exploitability import Table
 from services.environments.tensor_tasks.open_spiel.spiel_task import SpielTask
 
-_MEASURING_SEED = 1_000_003  # episodes that measure are never those that train
+_MEASURING = 2**30  # seeds of episodes that measure are from here on, and those that train lie below
 _AUDIT_EVERY = 20  # updates
 RLLIB_SETTINGS: Mapping[str, Any] = {
     "lr": 3e-4, "gamma": 0.99, "lambda_": 0.95, "train_batch_size": 2048, "minibatch_size": 256, "num_epochs": 10,
@@ -101,13 +101,16 @@ def run_cell(cell: Cell, audits: Path | None = None) -> Iterator[Row]:
     task = make_task(cell.task)
     training = _begun(cell, method, task, audits)
     ruler = _Ruler(cell, task)
-    spent = 0.0
+    spent = update = 0.0
     try:
         yield ruler.measured(training, spent)
         for point in range(1, cell.points + 1):
             begun = time.perf_counter()
-            while training.steps < cell.steps * point / cell.points:
+            # The last update before a measurement is one that comes nearer to its steps than none would.
+            while cell.steps * point / cell.points - training.steps > update / 2:
+                before = training.steps
                 training.train()
+                update = training.steps - before
             spent += time.perf_counter() - begun
             yield ruler.measured(training, spent)
     finally:
@@ -116,14 +119,15 @@ def run_cell(cell: Cell, audits: Path | None = None) -> Iterator[Row]:
 
 
 class _Ruler:
-    """Measures policies on the same episodes, which no policy trains on."""
+    """Measures policies on the same episodes, which no policy trains on; another seed has others."""
 
     def __init__(self, cell: Cell, task: TensorTask) -> None:
         self._cell = cell
-        self._sampler = EpisodeSampler(task, derive_seed(_MEASURING_SEED, cell.task))
+        self._sampler = EpisodeSampler(task, derive_seed(cell.seed, cell.task, "measured"))
         self._table = Table(task) if isinstance(task, SpielTask) else None
         count = cell.measured_episodes or task.measured_episodes
-        self._starts = [Start(str(number), _MEASURING_SEED + number, "measured", count) for number in range(count)]
+        first = _MEASURING + cell.seed % 2**20 * count
+        self._starts = [Start(str(number), first + number, "measured", count) for number in range(count)]
 
     def measured(self, training: _Training, seconds: float) -> Row:
         """Play episodes and, where the game's equilibrium is known, compute the distance to it."""
@@ -174,7 +178,7 @@ class _Grouped:
     def train(self) -> None:
         """Play one batch and learn from it."""
         version, alike, count = self._learner.version, self._method.starts_alike, self._cell.episodes_per_update
-        first = int(self._seeds.integers(2**31 - count))  # consecutive seeds, so that variants take turns
+        first = int(self._seeds.integers(_MEASURING - count))  # consecutive seeds, so that variants take turns
         starts = [
             Start(f"{version}-{number // alike}", first + number // alike, f"{version}-{number // alike}", alike)
             for number in range(count)
@@ -201,12 +205,12 @@ class _Rllib:
     """Training by RLlib."""
 
     def __init__(self, cell: Cell, task: TensorTask) -> None:
-        from cluster.comparison.rllib.training import STRETCH, RllibTraining
+        from cluster.comparison.rllib.training import SIDE_BY_SIDE, RllibTraining
 
         settings = {**RLLIB_SETTINGS, **cell.settings}
-        # No update may take more than the steps between two measurements; RLlib wants whole stretches of steps.
-        fitting = cell.steps // cell.points // STRETCH * STRETCH
-        batch = max(STRETCH, min(settings["train_batch_size"], fitting))
+        # No update may take more than the steps between two measurements, all environments as many.
+        fitting = cell.steps // cell.points // SIDE_BY_SIDE * SIDE_BY_SIDE
+        batch = max(SIDE_BY_SIDE, min(settings["train_batch_size"], fitting))
         settings["train_batch_size"] = batch
         settings["minibatch_size"] = min(settings["minibatch_size"], batch)
         self._training = RllibTraining(task, cell.seed, settings)

@@ -26,11 +26,12 @@ _SILENCE_S = 3600.0  # the longest run takes some minutes
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One run that is over."""
+    """One run that is over; one that diverged goes on with what it had at its start."""
 
     cell: Cell
     rows: tuple[dict[str, Any], ...]
     error: str = ""  # why it diverged
+    failure: str = ""  # why there is nothing: not kept, so that resuming runs it again
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Comparison:
 
     finished: tuple[Finished, ...]
     missing: tuple[str, ...]  # a line for each task whose packages are not installed
+    failed: tuple[str, ...] = ()  # a line for each run that failed
 
 
 def compare(
@@ -57,7 +59,7 @@ def compare(
     """
     cells, missing = _playable(plan)
     if not cells:
-        raise RunError("none of the tasks can be played: " + "; ".join(missing))
+        raise RunError("; ".join(missing) or "none of these methods runs on any of these tasks")
     _claim(out, plan, resume=resume)
     folder = out / CELLS
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +71,12 @@ def compare(
         for found in _run(left, folder, processes, notice):
             known[found.cell.name] = found
             advance(1)
-    return Comparison(tuple(found for found in known.values() if found is not None), tuple(missing))
+    over = [found for found in known.values() if found is not None]
+    return Comparison(
+        tuple(found for found in over if not found.failure),
+        tuple(missing),
+        tuple(f"{found.cell.name}: {found.failure}" for found in over if found.failure),
+    )
 
 
 def _playable(plan: Plan) -> tuple[list[Cell], list[str]]:
@@ -127,13 +134,16 @@ def _run(cells: Sequence[Cell], folder: Path, processes: int, notice: Callable[[
                 return
             ready, _ = ray.wait(list(running), num_returns=1, timeout=_SILENCE_S)
             if not ready:
-                names = ", ".join(cell.name for cell in running.values())
-                raise RunError(f"no run ended within {_SILENCE_S:.0f} s: {names}")
+                for reference, cell in running.items():
+                    ray.cancel(reference, force=True)
+                    yield Finished(cell, (), failure=f"it did not end within {_SILENCE_S:.0f} s")
+                running.clear()
+                continue
             cell = running.pop(ready[0])
             try:
                 yield ray.get(ready[0])
             except ray.exceptions.RayError as error:
-                raise RunError(f"the run {cell.name} failed: {one_line(error, 300)}") from error
+                yield Finished(cell, (), failure=one_line(error, 300))
 
 
 def _finish(cell: Cell, folder: str) -> Finished:
@@ -146,6 +156,9 @@ def _finish(cell: Cell, folder: str) -> Finished:
         rows.extend(run_cell(cell, audits))
     except DivergenceError as diverged:
         error = str(diverged)
+        for point in range(len(rows), cell.points + 1):
+            steps = round(cell.steps * point / cell.points)
+            rows.append(replace(rows[0], steps=steps, episodes=rows[-1].episodes, seconds=rows[-1].seconds))
     found = Finished(cell, tuple(row.as_json for row in rows), error)
     write_atomically(Path(folder) / f"{cell.name}.json", json_bytes({"rows": found.rows, "error": error}))
     return found

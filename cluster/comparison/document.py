@@ -30,6 +30,7 @@ def write_results(found: Comparison, out: Path, command: str) -> Iterator[str]:
         "titles": {name: method.title for name, method in METHODS.items()},
         "methods": {name: method.does for name, method in METHODS.items()},
         "missing": list(found.missing),
+        "failed": list(found.failed),
         "yardsticks": {
             name: {"passes": PASSES, "exploitability": regret_minimised(task)}
             for name, task in tasks.items()

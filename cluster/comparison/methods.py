@@ -33,6 +33,8 @@ class Method:
         keys = {"role_name": ROLE_NAME, "weight_key": BY_SEAT, "surgery_key": BY_SEAT, **self.grouping}
         by_task = f"{BY_SEAT}+variant" if "variant" in facts else BY_SEAT
         filled = {name: _filled(value, by_task) for name, value in keys.items()}
+        if "choices" in filled:
+            filled["choices"] = tuple(dict.fromkeys(filled["choices"]))  # without variants some are the same
         return GroupingSettings(**filled)
 
     def learner_settings(self, changes: Mapping[str, Any]) -> LearnerSettings:
@@ -92,7 +94,7 @@ METHODS: Mapping[str, Method] = {
         ),
         Method(
             "grpo_choose", "GRPO, keys chosen by the run",
-            "Returns-to-go; of four chains of keys the one that predicted them best in earlier batches.",
+            "Returns-to-go; of the chains time, task and seat, alone or together, the best in earlier batches.",
             {"keys": "choose", "choices": (_BY_TIME, ("{task}",), (f"{BY_SEAT}+phase", BY_SEAT), (BY_SEAT,)),
              **_PER_STEP, "scale_rewards": "group"},
         ),

@@ -26,7 +26,7 @@ Values = dict[str, dict[str, list[float]]]  # by method and task, one of each se
 
 def summarised(finished: Sequence[Finished], tasks: Mapping[str, TensorTask], seed: int = 0) -> dict[str, Any]:
     """Everything that ``results.json`` has beside the rows; JSON-able."""
-    runs = [each for each in finished if each.rows]
+    runs = list(finished)
     returns = _by_method(runs, lambda run: float(run.rows[-1]["return"]))
     gaps = _by_method(
         [run for run in runs if "exploitability" in run.rows[-1]], lambda run: run.rows[-1]["exploitability"]
@@ -63,9 +63,10 @@ def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, av
         "task": task,
         "method": method,
         "seeds": len(own),
-        "steps": own[0].rows[-1]["steps"],
+        "steps": round(fmean(run.rows[-1]["steps"] for run in own)),
         **_with_interval("return", stratified_mean({"": last})),
         "worst_seed": min(last),
+        "diverged": sum(bool(run.error) for run in own),
         "deviation": stdev(last) if len(last) > 1 else None,  # between seeds
         "start": fmean(float(run.rows[0]["return"]) for run in own),
         **_with_interval("area", stratified_mean({"": [_area(run) for run in own]})),
@@ -84,6 +85,7 @@ def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, av
     if task in gaps.get(method, {}):
         row |= _with_interval("exploitability", stratified_mean({"": gaps[method][task]}, (0.0, math.inf)))
         row |= _with_interval("average_exploitability", stratified_mean({"": average[method][task]}, (0.0, math.inf)))
+        row["worst_seed"] = max(gaps[method][task])
         row["uniform_exploitability"] = fmean(float(run.rows[0]["exploitability"]) for run in own)
     return row
 
@@ -96,27 +98,30 @@ def _area(run: Finished) -> float:
 
 
 def _over_tasks(scored: Values, seed: int) -> list[dict[str, Any]]:
-    """Normalised scores over the tasks that all of these methods have; the others stand only in their task's table."""
-    if not scored:
-        return []
-    most = max(len(by_task) for by_task in scored.values())
-    shared = set.intersection(*(set(by_task) for by_task in scored.values() if len(by_task) == most))
+    """Normalised scores over tasks: a table for each set of two tasks or more that are all that some method has.
+
+    In it is every method that has these tasks, perhaps besides others; sets with more tasks come first.
+    """
+    sets = {frozenset(by_task) for by_task in scored.values() if len(by_task) > 1}
+    return [_over(sorted(tasks), scored, seed) for tasks in sorted(sets, key=lambda each: (-len(each), sorted(each)))]
+
+
+def _over(tasks: Sequence[str], scored: Values, seed: int) -> dict[str, Any]:
     rows = []
     for method, by_task in scored.items():
-        if not shared <= set(by_task):
+        if not set(tasks) <= set(by_task):
             continue
-        own = {task: by_task[task] for task in sorted(shared)}
+        own = {task: by_task[task] for task in tasks}
         generator = np.random.Generator(np.random.PCG64(seed))
         profile = performance_profile(own, PROFILE, generator)
         rows.append({
             "method": method,
-            "tasks": sorted(shared),
             **_with_interval("interquartile_mean", aggregate_score(own, generator)),
             "worst_task": min(fmean(values) for values in own.values()),
             "profile": [{"above": above, **_with_interval("share", each)}
                         for above, each in zip(PROFILE, profile, strict=True)],
         })  # fmt: skip
-    return sorted(rows, key=lambda row: -row["interquartile_mean"])
+    return {"tasks": list(tasks), "rows": sorted(rows, key=lambda row: -row["interquartile_mean"])}
 
 
 def _pairs(returns: Values, gaps: Values) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from cluster.actors.audit_batch import last_batch_path, load_last_batch
 from cluster.configs.loader import load_config
 from cluster.diagnostics.groups_audit import find_leaks
 from cluster.errors import RunError
-from cluster.runs.folder import RunFolder
+from cluster.runs.folder import RunFolder, grouping_in_force
 from cluster.runs.progress_bars import AddBar, duration_text
 from grpo_core.advantages.explained_variance import candidate_keys
 from grpo_core.advantages.grouping import turn_facts_of
@@ -90,7 +90,8 @@ def audit_gradients(
     batch, version = _last_batch(run_dir)
     if config.policy.specialists:
         raise NoGradientsError("they are of one policy for all countries, and this run has a specialist for each")
-    advantages = _advantages(batch, config.learner, config.grouping, best_keys)
+    grouping = grouping_in_force(run_dir, config.grouping, batch.learner_version + 1)
+    advantages = _advantages(batch, config.learner, grouping, best_keys)
     turns = training_turns(batch.episodes, batch.learner_version)
     chosen, block_of_turn = _whole_blocks(batch, turns, max_turns, seed)
     scores = _scores(RunFolder(run_dir).checkpoints / str(version), chosen, stage, seed, config.learner.threads, say)

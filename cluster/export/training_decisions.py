@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster.configs.schema import Config
 from cluster.export.tables import Column
-from cluster.runs.folder import RunFolder, audits
+from cluster.runs.folder import RunFolder, audits, grouping_in_force
 from grpo_core.advantages.grouping import RUNNING_LEVEL
 from grpo_core.advantages.pipeline import AdvantageBatch, compute_advantages
 from grpo_core.errors import EntenteError
@@ -110,8 +110,9 @@ def advantages_of(run: RunFolder, config: Config, batch: Batch) -> tuple[Advanta
     weights, adaptive clusters, running baselines) was not kept.
     """
     version = batch.learner_version + 1
+    grouping = grouping_in_force(run.path, config.grouping, version)
     try:
-        found = compute_advantages(batch.episodes, config.learner, config.grouping, {})
+        found = compute_advantages(batch.episodes, config.learner, grouping, {})
     except EntenteError as error:
         return None, f"the run's configuration does not fit its last batch: {error}"
     if config.grouping.group_weights != "none" or any("adaptive" in key for key in config.grouping.declared_keys):
@@ -119,7 +120,6 @@ def advantages_of(run: RunFolder, config: Config, batch: Batch) -> tuple[Advanta
     record = audits(run.path).get(version)
     if record is None:
         return found, f"audit/{version:06d}.json, with which they are compared, is missing"
-    grouping = config.grouping
     as_then = (record.get("scale_rewards"), record.get("baseline")) == (grouping.scale_rewards, grouping.baseline)
     if not as_then or not _agrees(found, record.get("groups")):
         return found, f"computed again they differ from audit/{version:06d}.json: the configuration has changed since"

@@ -23,6 +23,7 @@ from cluster.errors import RunError
 from grpo_core.checkpoints.atomic_write import remove_old_drafts, write_atomically, writing
 from grpo_core.errors import one_line
 from grpo_core.files import read_json, read_text
+from grpo_core.settings import GroupingSettings
 
 FORMAT = 2  # of a run's records: names of metrics, audit records, summary. Runs without a ``format`` file have 1.
 EXPORTED = "entente.json"  # in the folder of an exported or imitating policy: how it was made
@@ -263,6 +264,15 @@ def strict_json(document: Any, indent: int | None = None) -> bytes:
 def last_update(run_dir: Path) -> int:
     """Return the newest update with an audit record; after a restart, updates since the checkpoint are made again."""
     return max((int(file.stem) for file in _audit_files(run_dir)), default=0)
+
+
+def grouping_in_force(run_dir: Path, grouping: GroupingSettings, version: int) -> GroupingSettings:
+    """The settings with the keys that the update to ``version`` had, where a run chooses them.
+
+    They are what its audit record says; without one they stay those to choose among.
+    """
+    record = audits(run_dir).get(version) if grouping.chooses_keys else None
+    return grouping if record is None else grouping.model_copy(update={"keys": tuple(record["keys"])})
 
 
 def audits(run_dir: Path) -> dict[int, dict[str, Any]]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grpo_core.advantages.group_baseline import RunningBaseline, group_advantages
-from grpo_core.advantages.grouping import Sample, groups_of, levels_of
+from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, groups_of, levels_of
 from grpo_core.settings import GroupingSettings
 from grpo_core.types import FloatArray
 
@@ -66,19 +66,27 @@ def after_batch(
     if not settings.chooses_keys:
         return known
     owners = np.array([sample.episode for sample in samples], np.int64)
+    from_means = _from_means(samples, returns)
     decay = settings.choice_decay
     left_out = {}
     for chain in settings.choices:
         levels = levels_of(samples, settings.model_copy(update={"keys": chain}))
         groups = groups_of(samples, levels, settings.min_group_size)
         residuals, _ = group_advantages(returns, groups, running, scale="none", leave_one_out=True, episodes=owners)
+        for group in groups:
+            # Without a running baseline such samples have no advantage, and nothing of them is predicted.
+            if group.level == RUNNING_LEVEL and str(group.key[0]) not in running:
+                residuals[list(group.decided)] = from_means[list(group.decided)]
         name = chain_name(chain)
         left_out[name] = decay * known.left_out.get(name, 0.0) + float(np.square(residuals, dtype=np.float64).sum())
-    return KeyChoice(left_out, decay * known.total + _within_roles(samples, returns))
+    return KeyChoice(left_out, decay * known.total + float(np.square(from_means).sum()))
 
 
-def _within_roles(samples: Sequence[Sample], returns: FloatArray) -> float:
+def _from_means(samples: Sequence[Sample], returns: FloatArray) -> NDArray[np.float64]:
+    """Each return less the mean of its role in the batch, shape (samples,)."""
     values: NDArray[np.float64] = returns.astype(np.float64)
     roles = np.array([sample.role for sample in samples], dtype=object)
-    by_role = [values[roles == role] for role in sorted(set(roles))]
-    return sum(float(np.square(own - own.mean()).sum()) for own in by_role)
+    found = np.empty(len(values))
+    for role in sorted(set(roles)):
+        found[roles == role] = values[roles == role] - values[roles == role].mean()
+    return found

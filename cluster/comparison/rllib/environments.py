@@ -41,7 +41,7 @@ def observation_space(task: TensorTask, *, masked: bool) -> gymnasium.Space[Any]
 
 
 def action_space(actions: Actions) -> gymnasium.Space[Any]:
-    """What a seat chooses; numbers are unbounded here and cut by the task's bounds, as for other methods."""
+    """What a seat chooses; RLlib is told to cut numbers by these bounds, as other methods do, not to stretch them."""
     if actions.are_numbered:
         return gymnasium.spaces.Discrete(actions.count)
     return gymnasium.spaces.Box(np.asarray(actions.low, np.float32), np.asarray(actions.high, np.float32))
@@ -54,15 +54,18 @@ class OneSeat(gymnasium.Env[Any, Any]):
         self._game = task.make()
         self._counted = COUNTED[run]
         (self._seat,) = task.seats
-        self._seeds = np.random.default_rng(seed)
+        self._seed, self._seeds = seed, np.random.default_rng(seed)
         self.observation_space = observation_space(task, masked=False)
         self.action_space = action_space(task.actions)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode from the environment's own seeds, which begin anew with ``seed``."""
+        """Begin an episode from the environment's own seeds, which begin anew with ``seed``.
+
+        RLlib gives the environments of one run seeds that those of the next run have too, so both count.
+        """
         super().reset(seed=seed, options=options)
         if seed is not None:
-            self._seeds = np.random.default_rng(seed)
+            self._seeds = np.random.default_rng((self._seed, seed))
         self._game.reset(int(self._seeds.integers(_SEED_LIMIT)))
         self._counted.episodes += 1
         return self._game.observation(self._seat), {}
@@ -86,7 +89,7 @@ class SeveralSeats(MultiAgentEnv):  # type: ignore[misc]  # Ray has no types
         super().__init__()
         self._game: TensorGame = task.make()
         self._counted = COUNTED[run]
-        self._seeds = np.random.default_rng(seed)
+        self._seed, self._seeds = seed, np.random.default_rng(seed)
         self._masked, self._count = is_masked(task, self._game), task.actions.count
         self.possible_agents = list(task.seats)
         self.agents = list(task.seats)
@@ -95,7 +98,9 @@ class SeveralSeats(MultiAgentEnv):  # type: ignore[misc]  # Ray has no types
         self.action_spaces = dict.fromkeys(task.seats, chosen)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:  # noqa: ARG002
-        """Begin an episode from the environment's own seeds."""
+        """Begin an episode from the environment's own seeds, which begin anew with ``seed``."""
+        if seed is not None:
+            self._seeds = np.random.default_rng((self._seed, seed))
         self._game.reset(int(self._seeds.integers(_SEED_LIMIT)))
         self.agents = list(self.possible_agents)
         self._counted.episodes += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,16 +17,17 @@ from ray.tune.registry import register_env
 from torch import Tensor, nn
 
 from cluster.comparison.rllib.environments import COUNTED, Counted, OneSeat, SeveralSeats, is_masked
+from grpo_core.seeds import derive_seed
 from grpo_core.small_networks.distributions import Distribution, Numbered, Vectors
 from grpo_core.small_networks.networks import HIDDEN
 from services.environments.tensor_task import TensorTask
 
 _SHARED = "shared"  # one policy plays all seats
-_SIDE_BY_SIDE = 8
-# Steps that are sampled at a time in each environment. RLlib converts all episodes of several seats that have ended
-# once more at each step, which takes most of the time of longer ones.
-_FRAGMENT = 8
-STRETCH = _SIDE_BY_SIDE * _FRAGMENT  # the steps of an update are a multiple of it
+SIDE_BY_SIDE = 8  # environments; the steps of an update are a multiple of it
+# Steps that each environment plays between two looks at the batch, where several seats play short games. RLlib cuts
+# advantages off there, so longer would be better; but at each step it converts all games once more that have ended
+# since the last look, which takes most of the time of a longer stretch.
+_SHORT_GAMES = 32
 
 
 class RllibTraining:
@@ -40,14 +42,19 @@ class RllibTraining:
         self._masked = is_masked(task, game)
         game.close()
         kind: Callable[..., Any] = SeveralSeats if several or self._masked else OneSeat
-        register_env(name, lambda context: kind(task, name, seed * 1_000_003 + context.vector_index))
+        numbers = itertools.count()  # RLlib tells all environments that they are the first
+        register_env(name, lambda _: kind(task, name, derive_seed(seed, task.name, str(next(numbers)))))
         COUNTED[name] = self.counted = Counted()
         model = DefaultModelConfig(fcnet_hiddens=list(HIDDEN), fcnet_activation="tanh", vf_share_layers=False)
         spec = RLModuleSpec(ActionMaskingTorchRLModule if self._masked else None, model_config=model)
         config = (
             PPOConfig()
-            .environment(name)
-            .env_runners(num_env_runners=0, num_envs_per_env_runner=_SIDE_BY_SIDE, rollout_fragment_length=_FRAGMENT)
+            .environment(name, normalize_actions=False, clip_actions=True)
+            .env_runners(
+                num_env_runners=0,
+                num_envs_per_env_runner=SIDE_BY_SIDE,
+                rollout_fragment_length=_stretch(task, settings["train_batch_size"]),
+            )
             .learners(num_learners=0)
             .training(**settings)
             .debugging(seed=seed, log_level="ERROR")
@@ -72,6 +79,14 @@ class RllibTraining:
     def close(self) -> None:
         """Stop the algorithm and close its environments."""
         self._algorithm.stop()
+
+
+def _stretch(task: TensorTask, batch: int) -> int:
+    """The steps of each environment between two looks, of which a batch is a whole number."""
+    each = batch // SIDE_BY_SIDE
+    if len(task.seats) == 1 or task.longest > _SHORT_GAMES:
+        return each
+    return max(count for count in range(1, min(each, _SHORT_GAMES) + 1) if each % count == 0)
 
 
 class _Asked(nn.Module):

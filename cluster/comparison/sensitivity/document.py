@@ -80,6 +80,7 @@ def analysed(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
             "expected": chosen.best_expected, "around": chosen.best_around,
         },
         "returns": returns_NC[:, -1].tolist(),
+        "measure": "minus exploitability" if "exploitability" in trials[0].rows[0] else "return",
     }  # fmt: skip
 
 
@@ -94,7 +95,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         row = found[name]
         told = ", ".join(f"{key}={_shown(value)}" for key, value in row["settings"].items())
         yield f"{title}: {told}"
-        yield f"  expected return {row['expected']:.1f}; four fifths of its neighbours reach {row['around']:.1f}"
+        yield f"  expected {found['measure']} {row['expected']:.4g}; most neighbours reach {row['around']:.4g}"
 
 
 def _shown(value: float) -> str:

@@ -89,6 +89,8 @@ def importances(
     This is fANOVA (Hutter, Hoos and Leyton-Brown, ICML 2014) as Optuna computes it from random forests. Its intervals
     are percentiles over trials drawn with replacement.
     """
+    if len(set(returns_N.tolist())) == 1:
+        return [Importance(0.0, 0.0, 0.0) for _ in names]  # there is nothing to explain
     draw = np.random.default_rng(seed)
     found = [_shares(places_NP, returns_N, names, seed)]
     for number in range(resamples):

@@ -46,10 +46,15 @@ class Trial:
         return values(self.places)
 
     def returns(self, points: int) -> list[float]:
-        """The return at each of ``points`` measurements after the start; that of the start where it had diverged."""
-        found = [float(row[RETURN]) for row in self.rows[1:]]
-        start = float(self.rows[0][RETURN])
-        return found + [start] * (points - len(found))
+        """How good it was at each of ``points`` measurements; as at its start where it had diverged."""
+        found = [goodness(row) for row in self.rows[1:]]
+        return found + [goodness(self.rows[0])] * (points - len(found))
+
+
+def goodness(row: Mapping[str, Any]) -> float:
+    """What a measurement counts as: the return or, where there is one, minus the exploitability."""
+    gap = row.get("exploitability")
+    return float(row[RETURN]) if gap is None else -float(gap)
 
 
 def write_trial(

@@ -20,7 +20,7 @@ from ray.tune.search.optuna import OptunaSearch
 
 from cluster.comparison.cell import Cell, run_cell
 from cluster.comparison.sensitivity.ranges import EPISODES, RANGES, values
-from cluster.comparison.sensitivity.trials import RETURN, Study, Trial, write_trial
+from cluster.comparison.sensitivity.trials import RETURN, Study, Trial, goodness, write_trial
 from cluster.errors import RunError
 from grpo_core.errors import DivergenceError, one_line
 
@@ -88,8 +88,8 @@ def _trial(config: Mapping[str, float], study: Study, folder: str) -> None:
     try:
         for row in run_cell(cell):
             rows.append(row.as_json)
-            tune.report({RETURN: row.mean_return, "steps": row.steps})
+            tune.report({RETURN: goodness(row.as_json), "steps": row.steps})
     except DivergenceError as diverged:
         error = str(diverged)
-        tune.report({RETURN: rows[0][RETURN], "steps": study.steps})
+        tune.report({RETURN: goodness(rows[0]), "steps": study.steps})
     write_trial(Path(folder), f"{cell.seed:08x}", places, rows, error)

@@ -31,7 +31,7 @@ def methods_page(document: Row) -> str:
     parts = [
         f"<header><h1>{html.escape(title)}</h1><p class='soft'>Equal steps of each task for all methods. Lines are "
         "95 % intervals over seeds.</p></header>",
-        _over_tasks(document),
+        *(_over_tasks(document, each) for each in document["summary"]["over_tasks"] if len(each["rows"]) > 1),
         *(_task_section(task, document) for task in tasks),
         _pairs_section(document),
         _methods_section(document),
@@ -43,12 +43,9 @@ def methods_page(document: Row) -> str:
     return page(title, f"<main>{''.join(parts)}</main>", styles=styles, data=document, scripts=[])
 
 
-def _over_tasks(document: Row) -> str:
-    rows = document["summary"]["over_tasks"]
-    if len(rows) < 2:
-        return ""
+def _over_tasks(document: Row, table_of: Row) -> str:
+    rows, tasks = table_of["rows"], ", ".join(table_of["tasks"])
     marks = [_mark(document, row, "interquartile_mean", 2) for row in rows]
-    tasks = ", ".join(rows[0]["tasks"])
     table = boxed(
         ("Method", "Interquartile mean", "Worst task", *(f"above {point['above']}" for point in rows[0]["profile"])),
         [line(_title(document, row["method"]), (_figure(row, "interquartile_mean", 2), f"{row['worst_task']:.2f}",
@@ -56,8 +53,8 @@ def _over_tasks(document: Row) -> str:
         "Over tasks",
     )  # fmt: skip
     return (
-        "<section><h2>Over tasks</h2><p>The interquartile mean of scores, random play at 0 and a solved task at 1, "
-        f"over {html.escape(tasks)}. The table has the share of runs above each score.</p>"
+        f"<section><h2>Over {len(table_of['tasks'])} tasks</h2><p>The interquartile mean of scores, random play at 0 "
+        f"and a solved task at 1, over {html.escape(tasks)}. The table has the share of runs above each score.</p>"
         f'<figure class="card">{interval_chart(marks, "Interquartile means")}</figure>{table}</section>'
     )
 
@@ -77,11 +74,11 @@ def _task_section(task: str, document: Row) -> str:
     columns += [(_HEADINGS.get(each, each), each, 1 if each == "centers" else 3) for each in rows[0]["figures"]]
     if not game:
         columns.append(("Mean over steps", "area", 1))
-    head = ("Method", *(heading for heading, _, _ in columns), "Worst seed", "Seeds", "Seconds", "Steps/s")
+    head = ("Method", *(heading for heading, _, _ in columns), "Worst seed", "Seeds", "Steps", "Seconds", "Steps/s")
     table = boxed(
         head,
         [line(_title(document, row["method"]), (*(_figure(row, each, places) for _, each, places in columns),
-              f"{row['worst_seed']:.1f}", str(row["seeds"]), f"{row['seconds']:.0f}",
+              f"{row['worst_seed']:.{digits}f}", _seeds(row), f"{row['steps']:,}", f"{row['seconds']:.0f}",
               f"{row['steps_per_second']:,.0f}"))
          for row in rows],
         task,
@@ -95,10 +92,14 @@ def _task_section(task: str, document: Row) -> str:
             f"minimisation, which sees the whole game, leave {yardstick['exploitability']:.3f}."
         )
     return (
-        f"<section><h2>{html.escape(task)}</h2><p>{html.escape(what)} {rows[0]['steps']:,} steps and a little more.</p>"
+        f"<section><h2>{html.escape(task)}</h2><p>{html.escape(what)}</p>"
         f'<figure class="card">{interval_chart(marks, task)}</figure>'
         f'<figure class="card">{curves(_courses(document, task, name), document["titles"])}</figure>{table}</section>'
     )
+
+
+def _seeds(row: Row) -> str:
+    return f"{row['seeds']}, {row['diverged']} diverged" if row["diverged"] else str(row["seeds"])
 
 
 def _courses(document: Row, task: str, name: str) -> Mapping[str, Sequence[tuple[float, float]]]:
@@ -144,12 +145,16 @@ def _methods_section(document: Row) -> str:
 def _left_out(document: Row) -> str:
     lines = [
         *document["missing"],
-        *(f"{row['run']} diverged: {row['error']}" for row in document["summary"]["diverged"]),
+        *(f"{line}; --resume runs it again" for line in document["failed"]),
+        *(
+            f"{row['run']} diverged, and counts from there with what it had at its start: {row['error']}"
+            for row in document["summary"]["diverged"]
+        ),
     ]
     if not lines:
         return ""
     said = "".join(f"<li>{html.escape(each)}</li>" for each in lines)
-    return f"<section><h2>Left out</h2><ul>{said}</ul></section>"
+    return f"<section><h2>Left out, failed or diverged</h2><ul>{said}</ul></section>"
 
 
 def _mark(document: Row, row: Row, name: str, digits: int) -> Mark:

@@ -45,15 +45,17 @@ def _recommended(found: Row) -> str:
     rows = (("Plateau", found["recommended"]), ("Best trial", found["best_trial"]))
     names = list(found["recommended"]["settings"])
     table = boxed(
-        ("", *names, "Expected return", "Most neighbours reach"),
-        [line(title, (*(_shown(row["settings"][name]) for name in names), f"{row['expected']:.1f}",
-                      f"{row['around']:.1f}")) for title, row in rows],
+        ("", *names, f"Expected {found['measure']}", "Most neighbours reach"),
+        [line(title, (*(_shown(row["settings"][name]) for name in names), _figure(row["expected"]),
+                      _figure(row["around"]))) for title, row in rows],
         "Settings to take",
     )  # fmt: skip
+    measure = html.escape(found["measure"])
     return (
         "<section><h2>Settings to take</h2><p>The recommended settings lie where a tenth of each range to either side "
         "changes least and is good: four fifths of the neighbours reach at least the last column. The best single "
-        f"trial had a return of {found['best_trial']['return']:.1f}, luck of its seed included.</p>{table}</section>"
+        f"trial had a {measure} of {_figure(found['best_trial']['return'])}, luck of its seed included.</p>"
+        f"{table}</section>"
     )
 
 
@@ -85,9 +87,9 @@ def _surfaces(found: Row) -> str:
     )
     first, second = (axis["setting"] for axis in found["axes"])
     return (
-        f"<section><h2>{html.escape(first)} and {html.escape(second)} over training</h2><p>The expected return, mean "
-        f"over the other settings: from {low:.1f} (light) to {high:.1f} (dark). {html.escape(first)} goes upwards, "
-        f"{html.escape(second)} to the right.</p>"
+        f"<section><h2>{html.escape(first)} and {html.escape(second)} over training</h2>"
+        f"<p>The expected {html.escape(found['measure'])}, mean over the other settings: from {_figure(low)} (light) "
+        f"to {_figure(high)} (dark). {html.escape(first)} goes upwards, {html.escape(second)} to the right.</p>"
         f'<div class="surfaces">{drawn}</div></section>'
     )
 
@@ -100,7 +102,7 @@ def _surface(grid: Sequence[Sequence[float]], axes: Sequence[Row], low: float, h
         f'<rect x="{_MARGIN + column * _CELL}" y="{(count - 1 - row) * _CELL}" width="{_CELL + 0.5}" '
         f'height="{_CELL + 0.5}" fill-opacity="{(value - low) / ((high - low) or 1.0):.3f}"><title>'
         f"{html.escape(axes[0]['setting'])} {_shown(axes[0]['values'][row])}, {html.escape(axes[1]['setting'])} "
-        f"{_shown(axes[1]['values'][column])}: {value:.1f}</title></rect>"
+        f"{_shown(axes[1]['values'][column])}: {_figure(value)}</title></rect>"
         for row, line_of in enumerate(grid)
         for column, value in enumerate(line_of)
     )
@@ -133,3 +135,7 @@ def _between(row: Row) -> str:
 
 def _shown(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.3g}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"

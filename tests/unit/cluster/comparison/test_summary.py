@@ -58,6 +58,7 @@ def test_a_lower_exploitability_is_the_better_one_and_stands_apart_from_returns(
     found = summarised(runs, TASKS)
     assert row_of(found, "kuhn_poker", "grpo_time")["exploitability"] == pytest.approx(0.1025)
     assert row_of(found, "kuhn_poker", "grpo_time")["uniform_exploitability"] == pytest.approx(0.458)
+    assert row_of(found, "kuhn_poker", "grpo_time")["worst_seed"] == pytest.approx(0.105)
     (pair,) = found["pairs"]
     assert (pair["first"], pair["second"], pair["second_better"]) == ("grpo_batch", "grpo_time", 1.0)
     assert pair["significant"]
@@ -77,15 +78,19 @@ def test_scores_over_tasks_are_of_tasks_that_methods_share():
     runs = [run("grpo_time", "cartpole", 0, [20, 475.0]), run("grpo_time", "cartpole_family", 0, [20, 22.5]),
             run("grpo_batch", "cartpole", 0, [20, 22.5]), run("grpo_batch", "cartpole_family", 0, [20, 22.5]),
             run("grpo_start", "cartpole", 0, [20, 475.0])]  # fmt: skip
-    found = {row["method"]: row for row in summarised(runs, TASKS)["over_tasks"]}
+    (table,) = summarised(runs, TASKS)["over_tasks"]
+    assert table["tasks"] == ["cartpole", "cartpole_family"]
+    found = {row["method"]: row for row in table["rows"]}
     assert found.keys() == {"grpo_time", "grpo_batch"}
     assert found["grpo_time"]["worst_task"] == 0
     assert found["grpo_time"]["interquartile_mean"] == pytest.approx(0.5)
     assert found["grpo_batch"]["interquartile_mean"] == 0
 
 
-def test_a_run_that_diverged_is_told_and_left_out():
-    cell = Cell("grpo_time", "cartpole", 1, 100, 1)
-    found = summarised([run("grpo_time", "cartpole", 0, [20, 30]), Finished(cell, (), "loss is not finite")], TASKS)
-    assert found["diverged"] == [{"run": cell.name, "error": "loss is not finite"}]
-    assert row_of(found, "cartpole", "grpo_time")["seeds"] == 1
+def test_a_run_that_diverged_is_told_and_counts_with_what_it_had_at_its_start():
+    diverged = run("grpo_time", "cartpole", 1, [20, 20])
+    diverged = Finished(diverged.cell, diverged.rows, "loss is not finite")
+    found = summarised([run("grpo_time", "cartpole", 0, [20, 30]), diverged], TASKS)
+    assert found["diverged"] == [{"run": diverged.cell.name, "error": "loss is not finite"}]
+    row = row_of(found, "cartpole", "grpo_time")
+    assert (row["seeds"], row["diverged"], row["return"]) == (2, 1, 25)

@@ -43,6 +43,19 @@ def test_a_batch_has_no_part_in_the_choice_of_its_own_keys():
     np.testing.assert_array_equal(other.advantages, plain.advantages)
 
 
+def test_a_chain_that_places_nothing_predicts_nothing():
+    """Its samples have no advantage as long as there is no running baseline, which is no prediction either."""
+    alone = [("A", value, {**facts, "unique": number}) for number, (_, value, facts) in enumerate(rows(0))]
+    found = advantages_of(alone, keys="choose", choices=(TELLING, ("country+unique",))).memory.choice
+    assert found.explained(("country+unique",)) == pytest.approx(0, abs=1e-6)
+    assert found.explained(TELLING) > 0.9
+
+
+def test_shrinkage_has_one_chain():
+    with pytest.raises(ValidationError, match="shrinkage"):
+        GroupingSettings(**CHOOSING, shrinkage=True)
+
+
 def test_old_batches_are_forgotten():
     memory = advantages_of(rows(0), **CHOOSING).memory
     for seed in range(1, 30):

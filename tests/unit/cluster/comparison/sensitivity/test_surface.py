@@ -26,6 +26,11 @@ def test_a_setting_matters_as_much_as_the_variance_that_it_makes():
     assert shares[0].low > shares[1].high
 
 
+def test_equal_returns_leave_nothing_to_explain():
+    found, _ = trials(lambda a, _b, _c: a, count=20)
+    assert all((each.share, each.low, each.high) == (0, 0, 0) for each in importances(found, np.zeros(20), NAMES, 0))
+
+
 def test_few_trials_have_wider_intervals():
     few, many = (importances(*trials(lambda a, b, _c: a + b, count), NAMES, 0, 10)[0] for count in (15, 100))
     assert few.high - few.low > many.high - many.low
