@@ -71,7 +71,8 @@ def test_audits_say_which_samples_were_compared(smoke: Path) -> None:
     assert records
     for record in records:
         assert record["keys"] == ["seat+variant"]
-        assert sum(len(group["episodes"]) for group in record["groups"]) == 32
+        assert sum(group["judged"] for group in record["groups"]) == 32
+        assert {group["key"][1] for group in record["groups"]} == {"tiny", "short", "usual", "heavy", "long"}
 
 
 def test_a_finished_comparison_is_not_overwritten(smoke: Path) -> None:

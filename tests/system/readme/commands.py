@@ -67,6 +67,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Elsewhere(
         "python -m http.server --bind 127.0.0.1 --directory build/docs", "tests/system/documentation/test_site.py"
     ),
+    Elsewhere("pip install -e '.[control,atari,open-spiel,sensitivity]'", "the first step of CI has the same packages"),
     Elsewhere("source .venv/bin/activate", "CI's own environment"),
     Elsewhere("make clean", "removes the environment that tests run in"),
     Elsewhere("entente drill", "tests/system/training/test_drill.py"),
