@@ -181,6 +181,7 @@ stack.enter_context(local_ray(1, print))
 import numpy as np
 import torch
 from gymnasium.utils.env_checker import check_env
+from ray.rllib.utils.pre_checks.env import check_multiagent_environments
 
 from cluster.comparison.cell import RLLIB_SETTINGS
 from cluster.comparison.rllib.environments import COUNTED, OneSeat, SeveralSeats
@@ -188,6 +189,8 @@ from cluster.comparison.rllib.training import RllibTraining
 from services.environments.tensor_tasks.catalogue import make_task
 
 check_env(OneSeat(make_task("cartpole"), "checked", 0), skip_render_check=True)
+for name in ("kuhn_poker", "diplomacy", "navigation"):
+    check_multiagent_environments(SeveralSeats(make_task(name), "checked", 0))
 
 one = OneSeat(make_task("cartpole"), "one", 0)
 steps = 0
