@@ -13,7 +13,7 @@ from services.environments.tensor_tasks.open_spiel.spiel_task import SpielTask
 _DIPLOMACY: Mapping[str, Callable[[], TensorTask]] = {
     "diplomacy": UnitChoices,
     "diplomacy_random": partial(UnitChoices, "diplomacy_random", "random", random_return=0.9, goal=5.0),
-    "diplomacy_dumbbot": partial(UnitChoices, "diplomacy_dumbbot", "dumbbot", random_return=-1.2, goal=1.0),
+    "diplomacy_dumbbot": partial(UnitChoices, "diplomacy_dumbbot", "dumbbot", random_return=-1.0, goal=1.0),
 }
 
 
