@@ -1,6 +1,6 @@
 """A comparison's runs, side by side on Ray; what is done is kept, and resuming runs the rest.
 
-``DIR/cells/NAME.json`` has a finished run's rows. It is written in one step, so that one that was killed runs anew.
+``DIR/cells/NAME.json`` has a finished run's rows. It is written in one step, so that one that was killed runs again.
 """
 
 from __future__ import annotations

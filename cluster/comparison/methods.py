@@ -100,7 +100,7 @@ METHODS: Mapping[str, Method] = {
         ),
         Method(
             "grpo_auto", "GRPO by clusters of starts",
-            "Whole episodes are compared within clusters (k-means) of what was seen first, drawn anew in each batch.",
+            "Whole episodes are compared within clusters (k-means) of what was seen first, drawn again in each batch.",
             {"keys": (f"{BY_SEAT}+auto", BY_SEAT), "scale_rewards": "group"}, {"returns": "episode"},
         ),
         Method(

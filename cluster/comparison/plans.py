@@ -41,7 +41,7 @@ class Plan:
                 if seed >= plan.seeds:
                     continue
                 for method in plan.methods:
-                    if METHODS[method].needs_fact <= "" or METHODS[method].needs_fact in facts[plan.task]:
+                    if not METHODS[method].needs_fact or METHODS[method].needs_fact in facts[plan.task]:
                         yield Cell(
                             method, plan.task, seed, plan.steps, self.points, plan.episodes_per_update,
                             measured_episodes=self.measured_episodes,

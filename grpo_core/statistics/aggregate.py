@@ -2,7 +2,7 @@
 
 After Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (NeurIPS 2021). Runs are
 independent, and every task weighs the same. Intervals are percentiles of a stratified bootstrap, which draws the runs
-of each task anew. Axes: T tasks, N runs of a task, R resamples, X thresholds.
+of each task again. Axes: T tasks, N runs of a task, R resamples, X thresholds.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _flat(scores: Mapping[str, Sequence[float]]) -> tuple[Floats, Floats]:
 
 
 def _resampled(scores: Mapping[str, Sequence[float]], generator: np.random.Generator) -> Floats:
-    """Scores with each task's runs drawn anew, shape (R, all runs)."""
+    """Scores with each task's runs drawn again, shape (R, all runs)."""
     drawn = []
     for each in scores.values():
         values = np.asarray(each, np.float64)

@@ -59,7 +59,7 @@ class OneSeat(gymnasium.Env[Any, Any]):
         self.action_space = action_space(task.actions)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode from the environment's own seeds, which begin anew with ``seed``.
+        """Begin an episode from the environment's own seeds, which begin again from ``seed``.
 
         RLlib gives the environments of one run seeds that those of the next run have too, so both count.
         """
@@ -98,7 +98,7 @@ class SeveralSeats(MultiAgentEnv):  # type: ignore[misc]  # Ray has no types
         self.action_spaces = dict.fromkeys(task.seats, chosen)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:  # noqa: ARG002
-        """Begin an episode from the environment's own seeds, which begin anew with ``seed``."""
+        """Begin an episode from the environment's own seeds, which begin again from ``seed``."""
         if seed is not None:
             self._seeds = np.random.default_rng((self._seed, seed))
         self._game.reset(int(self._seeds.integers(_SEED_LIMIT)))

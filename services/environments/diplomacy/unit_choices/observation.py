@@ -13,7 +13,7 @@ from services.environments.diplomacy.rules.geography import geography, province
 _PHASES = ("SM", "SR", "FM", "FR", "WA")
 _FIRST_YEAR, _YEARS = 1901, 35
 # Of a province: an army, a fleet, a dislodged unit; whose unit, counted from the power itself; the same of its centre;
-# a centre that nobody owns; a unit of the power itself that has its order already.
+# a centre without an owner; a unit of the power itself that has its order already.
 _OF_PROVINCE = 3 + len(POWERS) + len(POWERS) + 2
 
 
