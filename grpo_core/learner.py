@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from grpo_core.losses.representation_alignment import alignment_of_turns
 from grpo_core.models.fsdp import ALONE, Sharding, spread_like, whole
 from grpo_core.models.role_adapters import adapter_roles, clip_by_role, turns_by_role
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
+from grpo_core.traces.token_trace import TokenTrace, turns_to_trace
+from grpo_core.traces.update_trace import UpdateTrace, turn_tokens, update_trace
 from grpo_core.training.accumulators import UpdateAccumulators
 from grpo_core.training.audit import StepRecord, audit_record, update_metrics
 from grpo_core.training.learner_state import LearnerState, packed, unpacked
@@ -39,6 +41,7 @@ class UpdateResult:
     metrics: dict[str, float]
     audit: dict[str, Any]
     advantages: AdvantageBatch  # of all samples
+    trace: UpdateTrace | None = None  # if it was asked for
 
 
 @dataclass(slots=True)
@@ -48,7 +51,9 @@ class _Update:
     proximal: Mapping[int, Tensor]  # turn -> its trained tokens' log-probabilities under the update's first weights
     roles: Sequence[str]  # by episode
     surgery_groups: Sequence[str]  # by turn; empty without gradient surgery
+    tokens: TokenTrace
     steps: list[StepRecord] = field(default_factory=list)
+    steps_of_turn: dict[int, list[int]] = field(default_factory=dict)
     sums: UpdateAccumulators = field(default_factory=UpdateAccumulators)
 
 
@@ -118,7 +123,7 @@ class Learner:
         for moments in self._optimizer.state.values():
             moments.update({name: value.to(device) for name, value in moments.items() if isinstance(value, Tensor)})
 
-    def step(self, batch: Batch) -> UpdateResult:
+    def step(self, batch: Batch, traced_tokens: int | None = None) -> UpdateResult:
         """Learn from one batch once; ``version`` rises by one.
 
         Without an entropy bonus or KL penalty, turns whose advantage is exactly 0 get no forward pass, but count in the
@@ -128,6 +133,9 @@ class Learner:
 
         Adapters by role each learn from their role's turns, with separate minibatches, normaliser and clipping. An
         adapter without a gradient in a step keeps its weights and moments.
+
+        ``traced_tokens`` asks for a trace, with the probabilities of up to that many trained tokens (of those that this
+        process computed, where several train together).
 
         Raises:
             ValueError: the batch is empty or is for another version, a turn is inconsistent, or its role has no adapter
@@ -153,17 +161,22 @@ class Learner:
         by_role = turns_by_role(self.model, turns, roles)
         chosen = largest(advantages.turn_advantages, self.settings.top_advantage_quantile)
         proximal = self._passes.proximal(by_role, chosen)
-        update = _Update(proximal, roles, advantages.surgery_groups)
+        traced = () if traced_tokens is None else turns_to_trace(batch.episodes, turns, traced_tokens, self.version)
+        update = _Update(proximal, roles, advantages.surgery_groups, TokenTrace(traced))
         for _ in range(self.settings.epochs):
             for minibatches in optimizer_steps(by_role, chosen, self.settings, self._generator):
                 self._optimize(minibatches, update)
+        trace = None
+        if traced_tokens is not None:
+            trace = self._trace(batch, advantages, update)
         sample_roles = [sample.role for sample in advantages.samples]
         decay = self.grouping.running_baseline_decay
         self.baselines = updated_baselines(self.baselines, sample_roles, advantages.returns, decay)
         self.memory = advantages.memory
         self.version += 1
         update.sums.gather(self._sharding)
-        return self._result(batch, advantages, turns, update, learning_rate, start)
+        result = self._result(batch, advantages, turns, update, learning_rate, start)
+        return replace(result, trace=trace)
 
     def _result(
         self,
@@ -183,8 +196,18 @@ class Learner:
         record = audit_record(self.version, self.settings, advantages.grouping, advantages, update.steps, metrics)
         return UpdateResult(metrics, record, advantages)
 
+    def _trace(self, batch: Batch, advantages: AdvantageBatch, update: _Update) -> UpdateTrace:
+        turns = [turn for episode in batch.episodes for turn in episode.turns]
+        passes = update.tokens.passes
+        tokens = [turn_tokens(index, turns[index], passes.get(index, ())) for index in sorted(update.tokens.turns)]
+        return update_trace(batch, self.settings, advantages, self.baselines, self.memory, update.steps_of_turn, tokens,
+                            separate_roles=bool(self._adapter_roles))  # fmt: skip
+
     def _optimize(self, minibatches: Sequence[Minibatch], update: _Update) -> None:
         """Take one optimizer step on a minibatch, or on one of each role that has its own adapter."""
+        for minibatch in minibatches:
+            for turn in minibatch.turns:
+                update.steps_of_turn.setdefault(turn.turn, []).append(len(update.steps))
         learning = [minibatch for minibatch in minibatches if minibatch.learns]
         if not learning:
             update.steps.append(StepRecord(loss=0.0, grad_norm=0.0, skipped=True))
@@ -207,7 +230,9 @@ class Learner:
 
         def backward(chosen: Sequence[int]) -> float:
             fresh = all(step.skipped for step in update.steps)
-            loss = self._passes.backward(minibatch, chosen, update.proximal, update.sums, fresh=fresh)
+            loss = self._passes.backward(
+                minibatch, chosen, update.proximal, update.sums, fresh=fresh, trace=(len(update.steps), update.tokens)
+            )
             # The loss is the same on every rank, so all of them stop here.
             if not math.isfinite(loss):
                 raise self._diverged("the loss", loss, update)

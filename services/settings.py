@@ -169,6 +169,13 @@ class MetricsSettings(Settings):
         "as in pip install 'entente[wandb]'",
         examples=[["tensorboard", "wandb"]],
     )
+    traced_tokens: int = Field(
+        1000,
+        ge=0,
+        le=1_000_000,
+        description="Trained tokens of each update whose probabilities are kept in traces/ beside its episodes and "
+        "turns, for entente explore; 0: no traces; about 40 kB an update",
+    )
 
     @field_validator("host")
     @classmethod

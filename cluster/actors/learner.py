@@ -29,6 +29,7 @@ from cluster.actors.resume import newest_checkpoint
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder, snapshot_files
+from cluster.runs.traces import write_trace
 from cluster.runtime.memory import available_bytes
 from grpo_core.checkpoints.atomic_write import write_atomically, writing
 from grpo_core.checkpoints.folders import checkpoint_versions, prune_checkpoints
@@ -128,7 +129,7 @@ class LearnerWorker:
         episodes = collector.fresh(self._learner.version)
         batch = Batch(episodes, self._learner.version)
         with self._device.working(self._learner):
-            result = self._learner.step(batch)
+            result = self._learner.step(batch, self._config.metrics.traced_tokens or None)
             payload = self._sealed()
         self._last_batch, self._durable = batch, None
         self._receipts.extend(collector.receipts)
@@ -145,6 +146,8 @@ class LearnerWorker:
         self._folder.write_audit(version, audit)
         with suppress(StorageError, OSError):  # these files are extra; a disk that is full says so elsewhere
             add_judgements(self._folder.games, batch, result.advantages)
+            if result.trace is not None:
+                write_trace(self._folder.traces, result.trace)
         figures = catalogued(result.metrics, result.audit, episodes, self._measured)
         figures |= {**self._windows.metrics(), **role_intervals(self._windows.facts(), self._measured)}
         metrics = {name: value for name, value in figures.items() if math.isfinite(value)}

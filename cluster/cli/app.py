@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from cluster.cli import compare as compare_methods
-from cluster.cli import data, diagnostics, export, solve, training
+from cluster.cli import data, diagnostics, export, pages, solve, training
 from cluster.cli.evaluate import compare, evaluate, ladder
 from cluster.cli.games import play, replay, scenarios
 from cluster.cli.groups import groups
@@ -56,7 +56,20 @@ def _options(
     pass
 
 
-for module in (training, play, evaluate, compare, compare_methods, ladder, replay, conduct, solve, export, diagnostics):
+for module in (
+    training,
+    play,
+    evaluate,
+    compare,
+    compare_methods,
+    ladder,
+    replay,
+    conduct,
+    solve,
+    export,
+    pages,
+    diagnostics,
+):
     app.add_typer(module.commands)
 app.add_typer(groups.commands, name="groups")
 app.add_typer(data.commands, name="data")

@@ -1,4 +1,4 @@
-"""``entente doctor``, ``bench``, ``report`` and ``buffer``; ``drill`` and ``monitoring`` join them."""
+"""``entente doctor``, ``bench`` and ``buffer``; ``drill`` and ``monitoring`` join them."""
 
 from __future__ import annotations
 
@@ -68,25 +68,6 @@ def bench(
     from cluster.bench.suite import run_suite
 
     run_suite(only or (), rounds, json_out)
-
-
-@commands.command(
-    epilog="Example: `entente report runs/demo` or `entente report runs/demo/games/trained-random/FRANCE.json`"
-)
-def report(what: Annotated[Path, typer.Argument(help="A run's folder, or a saved game.")]) -> None:
-    """Write a run's report.html again, or the page of a saved game beside it and print who played."""
-    if what.suffix == ".json":
-        from services.environments.registry import DEFAULT_WORLD, load_world
-        from services.reports.game_viewer.game_viewer import write_viewer
-
-        page = what.with_suffix(".html")
-        for line in write_viewer(what, page, load_world(DEFAULT_WORLD).press_story).origin.lines():
-            typer.echo(line)
-    else:
-        from cluster.api.run import Run as RunOnDisk
-
-        page = RunOnDisk(what).report(progress=True)
-    typer.echo(f"written to {page}")
 
 
 @buffer.command("inspect", epilog="Example: `entente buffer inspect runs/demo`")

@@ -16,6 +16,7 @@ from torch import nn
 
 from cluster.comparison.methods import METHODS, Method
 from cluster.comparison.sampling import EpisodeSampler, Start
+from cluster.runs.traces import write_trace
 from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.seeds import derive_seed
 from grpo_core.small_networks.distributions import Numbered
@@ -28,6 +29,7 @@ from services.environments.tensor_tasks.open_spiel.spiel_task import SpielTask
 
 _MEASURING = 2**30  # seeds of episodes that measure are from here on, and those that train lie below
 _AUDIT_EVERY = 20  # updates
+_TRACED_STEPS = 400
 RLLIB_SETTINGS: Mapping[str, Any] = {
     "lr": 3e-4, "gamma": 0.99, "lambda_": 0.95, "train_batch_size": 2048, "minibatch_size": 256, "num_epochs": 10,
     "vf_loss_coeff": 0.5, "clip_param": 0.2, "vf_clip_param": 1e9, "use_kl_loss": False, "entropy_coeff": 0.0,
@@ -89,8 +91,10 @@ class _Training(Protocol):
     def close(self) -> None: ...
 
 
-def run_cell(cell: Cell, audits: Path | None = None) -> Iterator[Row]:
-    """Train, and yield a measurement at the start and at each point; ``audits`` is a folder for audit records.
+def run_cell(cell: Cell, records: Path | None = None) -> Iterator[Row]:
+    """Train, and yield a measurement at the start and at each point.
+
+    ``records`` is a folder whose ``audit`` gets audit records; of seed 0, ``traces`` gets what updates learned from.
 
     Raises:
         TaskError: a package is missing.
@@ -99,7 +103,7 @@ def run_cell(cell: Cell, audits: Path | None = None) -> Iterator[Row]:
     torch.set_num_threads(1)
     method = METHODS[cell.method]
     task = make_task(cell.task)
-    training = _begun(cell, method, task, audits)
+    training = _begun(cell, method, task, records)
     ruler = _Ruler(cell, task)
     spent = update = 0.0
     try:
@@ -157,8 +161,8 @@ class _Ruler:
 class _Grouped:
     """Training by the core."""
 
-    def __init__(self, cell: Cell, method: Method, task: TensorTask, audits: Path | None) -> None:
-        self._cell, self._method, self._audits = cell, method, audits
+    def __init__(self, cell: Cell, method: Method, task: TensorTask, records: Path | None) -> None:
+        self._cell, self._method, self._records = cell, method, records
         seed = derive_seed(cell.seed, cell.method, cell.task)
         torch.manual_seed(seed % 2**31)
         make = routed_policy if method.network == "routed" else plain_policy
@@ -184,12 +188,15 @@ class _Grouped:
             for number in range(count)
         ]
         played = self._sampler.play(self._policy, starts, version)
-        update = self._learner.step(played.batch)
+        is_recorded = self._records is not None and version % _AUDIT_EVERY == 0
+        update = self._learner.step(played.batch, _TRACED_STEPS if is_recorded and self._cell.seed == 0 else None)
         self.steps += played.steps
         self.episodes += count
-        if self._audits is not None and version % _AUDIT_EVERY == 0:
+        if self._records is not None and is_recorded:
             record = update.audit(version + 1, self._learner.settings)
-            write_atomically(self._audits / f"{self._cell.name}~{version + 1}.json", json_bytes(record))
+            write_atomically(self._records / "audit" / f"{self._cell.name}~{version + 1}.json", json_bytes(record))
+            if update.trace is not None:
+                write_trace(self._records / "traces" / self._cell.name, update.trace)
 
     @property
     def policy(self) -> nn.Module:
@@ -234,10 +241,10 @@ class _Rllib:
         self._training.close()
 
 
-def _begun(cell: Cell, method: Method, task: TensorTask, audits: Path | None) -> _Training:
+def _begun(cell: Cell, method: Method, task: TensorTask, records: Path | None) -> _Training:
     if method.kind == "rllib":
         return _Rllib(cell, task)  # type: ignore[return-value]  # its counts are properties
-    return _Grouped(cell, method, task, audits)
+    return _Grouped(cell, method, task, records)
 
 
 def _probabilities(policy: Any, seen: Any, legal: Any) -> Any:

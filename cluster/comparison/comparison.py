@@ -148,12 +148,12 @@ def _run(cells: Sequence[Cell], folder: Path, processes: int, notice: Callable[[
 
 def _finish(cell: Cell, folder: str) -> Finished:
     """Run a cell in a process of its own, and keep its rows."""
-    audits = Path(folder).parent / "audit"
-    audits.mkdir(exist_ok=True)
+    records = Path(folder).parent
+    (records / "audit").mkdir(exist_ok=True)
     rows: list[Row] = []
     error = ""
     try:
-        rows.extend(run_cell(cell, audits))
+        rows.extend(run_cell(cell, records))
     except DivergenceError as diverged:
         error = str(diverged)
         for point in range(len(rows), cell.points + 1):

@@ -87,6 +87,7 @@ class RunFolder:
         self.metrics_port = path / "metrics_port"  # of the exporter, where the config leaves it free
         self.checkpoints = path / "checkpoints"  # one folder for each durable version
         self.audit = path / "audit"  # one record for each update
+        self.traces = path / "traces"  # what each update learned from, for ``entente explore``
         self.games = path / "games"
         self.imitated = path / "imitated"  # the run's first weights after imitation; its ``untrained``: before
         self.trackers = path / "trackers"  # a folder for each of ``metrics.trackers``
@@ -169,6 +170,7 @@ class RunFolder:
             path.unlink(missing_ok=True)
         shutil.rmtree(self.redis, ignore_errors=True)
         shutil.rmtree(self.audit, ignore_errors=True)
+        shutil.rmtree(self.traces, ignore_errors=True)
         shutil.rmtree(self.trackers, ignore_errors=True)
 
     def stored_config(self, overrides: Overrides = ()) -> Config:

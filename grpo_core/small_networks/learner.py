@@ -26,9 +26,11 @@ from grpo_core.gradients.gradient_surgery import SurgeryRecord, apply_surgery
 from grpo_core.losses.policy_loss import LossTokens, token_losses
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.small_networks.networks import Critic, SmallPolicy
+from grpo_core.traces.token_trace import TokenTrace
+from grpo_core.traces.update_trace import UpdateTrace, shortest, turn_pass, update_trace
 from grpo_core.training.audit import StepRecord, audit_record
 from grpo_core.training.lr_schedule import learning_rate_at
-from grpo_core.types import Episode, FloatArray
+from grpo_core.types import Batch, Episode, FloatArray
 
 _VALUE_WEIGHT = 0.5  # of the critic's loss, as is usual (arXiv 1707.06347)
 
@@ -54,6 +56,7 @@ class SmallUpdate:
     steps: Sequence[StepRecord]
     entropy: float  # nats a step, before the update
     largest_ratio_gap: float  # |log ratio| of the last pass
+    trace: UpdateTrace | None = None  # if it was asked for, and there is no critic
 
     def audit(self, version: int, learner: LearnerSettings) -> dict[str, Any]:
         """The audit record of the update that made ``version``, as language models have it."""
@@ -100,8 +103,11 @@ class SmallLearner:
             list(self._named.values()), lr=learner.learning_rate, betas=(0.9, learner.adam_beta2), eps=1e-5
         )
 
-    def step(self, batch: SmallBatch) -> SmallUpdate:
+    def step(self, batch: SmallBatch, traced_steps: int | None = None) -> SmallUpdate:
         """Learn from one batch; ``version`` rises by one.
+
+        ``traced_steps`` asks for a trace, with the probabilities of up to that many steps. An update with a critic has
+        none: what the critic said would be missing.
 
         Raises:
             ValueError: the batch has no episodes.
@@ -119,6 +125,8 @@ class SmallLearner:
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate_at(self.version, self.settings)
         steps: list[StepRecord] = []
+        steps_of_turn: dict[int, list[int]] = {}
+        trace = TokenTrace(_first_steps(batch.episodes, traced_steps or 0))
         advantages_N = torch.from_numpy(found.turn_advantages)
         owners = np.repeat(np.arange(len(batch.episodes)), [len(episode.turns) for episode in batch.episodes])
         with torch.no_grad():
@@ -127,16 +135,43 @@ class SmallLearner:
         for _ in range(self.settings.epochs):
             order = self._generator.permutation(len(owners))
             parts = np.array_split(order, min(self.settings.minibatches, len(order)))
-            steps += [self._optimize(batch, np.sort(part), advantages_N, owners, found, targets_N) for part in parts]
+            for part in parts:
+                for turn in part.tolist():
+                    steps_of_turn.setdefault(turn, []).append(len(steps))
+                traced = (len(steps), trace)
+                steps.append(self._optimize(batch, np.sort(part), advantages_N, owners, found, targets_N, traced))
         with torch.no_grad():
             now_N = self.policy(batch.observations_ND, batch.legal_NA).logprobs(batch.actions)
             gap = float((now_N - batch.logprobs_N).abs().max())
+        kept = None
+        if traced_steps is not None and self.critic is None:
+            kept = self._trace(batch, found, steps_of_turn, trace)
         decay = self.grouping.running_baseline_decay
         roles = [sample.role for sample in found.samples]
         self.baselines = updated_baselines(self.baselines, roles, found.returns, decay)
         self.memory = found.memory
         self.version += 1
-        return SmallUpdate(found, steps, entropy, gap)
+        return SmallUpdate(found, steps, entropy, gap, kept)
+
+    def _trace(
+        self, batch: SmallBatch, found: AdvantageBatch, steps: Mapping[int, Sequence[int]], tokens: TokenTrace
+    ) -> UpdateTrace:
+        choices = [
+            {
+                "turn": index,
+                "temperature": 1.0,
+                "words": [_action_text(batch.actions[index])],
+                "prompt_text": _observation_text(batch.observations_ND[index]),
+                "trained": [0],
+                "admissible": [0 if batch.legal_NA is None else int(batch.legal_NA[index].sum())],
+                "behaviour": shortest([float(batch.logprobs_N[index])]),
+                "passes": [turn_pass(each) for each in tokens.passes.get(index, ())],
+            }
+            for index in sorted(tokens.turns)
+        ]
+        whole = Batch(batch.episodes, self.version)
+        return update_trace(whole, self.settings, found, self.baselines, self.memory, steps, choices,
+                            trained=[1] * len(batch.logprobs_N))  # fmt: skip
 
     def _optimize(
         self,
@@ -146,6 +181,7 @@ class SmallLearner:
         owners: np.ndarray[Any, Any],
         found: AdvantageBatch,
         targets_N: Tensor | None,
+        trace: tuple[int, TokenTrace],
     ) -> StepRecord:
         weights = turn_token_weights(
             self.settings.named_normalizer, np.ones(len(chosen), np.int64).tolist(), owners[chosen].tolist(),
@@ -156,7 +192,7 @@ class SmallLearner:
         def backward(members: Sequence[int]) -> float:
             index = torch.as_tensor(members, dtype=torch.int64)
             weights_N = torch.tensor([weight_of[int(member)] for member in members], dtype=torch.float32)
-            loss = self._loss(batch, index, advantages_N, weights_N, targets_N)
+            loss = self._loss(batch, index, advantages_N, weights_N, targets_N, trace)
             value = float(loss.detach())
             if not math.isfinite(value):
                 raise DivergenceError(f"the loss is {value} in update {self.version + 1}; lower learner.learning_rate")
@@ -182,7 +218,13 @@ class SmallLearner:
         return StepRecord(loss, norm, skipped=False, surgery=surgery)
 
     def _loss(
-        self, batch: SmallBatch, index: Tensor, advantages_N: Tensor, weights_N: Tensor, targets_N: Tensor | None
+        self,
+        batch: SmallBatch,
+        index: Tensor,
+        advantages_N: Tensor,
+        weights_N: Tensor,
+        targets_N: Tensor | None,
+        trace: tuple[int, TokenTrace],
     ) -> Tensor:
         legal_NA = None if batch.legal_NA is None else batch.legal_NA[index]
         observations_ND = batch.observations_ND[index]
@@ -195,6 +237,9 @@ class SmallLearner:
             row_N=torch.arange(len(index)),
             rows=len(index),
         )
+        step, kept = trace
+        if kept.turns:
+            kept.add(step, index.tolist(), weights_N, tokens)
         loss = (token_losses(tokens, self.settings).loss_N * weights_N).sum()
         if self.critic is not None and targets_N is not None:
             errors_N = self.critic(observations_ND) - targets_N[index]
@@ -224,3 +269,24 @@ class SmallLearner:
             leave_one_out=self.grouping.baseline == "leave_one_out", episodes=owners,
         )  # fmt: skip
         return replace(found, returns=gains, advantages=advantages, group_statistics=statistics)
+
+
+def _first_steps(episodes: Sequence[Episode], most: int) -> range:
+    """The steps of the first episodes, as far as all of an episode's are among the first ``most``; at least one's."""
+    end = 0
+    for episode in episodes:
+        if end > 0 and end + len(episode.turns) > most:
+            break
+        end += len(episode.turns)
+    return range(min(end, most))
+
+
+def _action_text(action: Tensor) -> str:
+    """A number of an action, or the numbers of a vector."""
+    if action.ndim == 0:
+        return f"action {int(action)}"
+    return "[" + ", ".join(f"{value:.3g}" for value in action.tolist()) + "]"
+
+
+def _observation_text(observation: Tensor) -> str:
+    return "saw " + ", ".join(f"{value:.3g}" for value in observation.tolist()[:64])

@@ -17,6 +17,7 @@ from grpo_core.models.fsdp import Sharding
 from grpo_core.models.lora import adapters_off, has_adapters
 from grpo_core.models.role_adapters import active_role
 from grpo_core.settings import LearnerSettings
+from grpo_core.traces.token_trace import TokenTrace
 from grpo_core.training.accumulators import UpdateAccumulators
 from grpo_core.types import FloatArray
 
@@ -59,11 +60,13 @@ class PolicyPasses:
         sums: UpdateAccumulators,
         *,
         fresh: bool,
+        trace: tuple[int, TokenTrace] | None = None,
     ) -> float:
         """Add the gradient of a minibatch's ``chosen`` turns (indices); returns their part of the minibatch's loss.
 
         ``proximal`` is the result of that method. Diagnostics of this process's micro-batches are added to ``sums``.
-        ``fresh`` means that the update has not taken an optimizer step yet.
+        ``fresh`` means that the update has not taken an optimizer step yet. ``trace`` is the step's number and what
+        keeps its probabilities.
         """
         picked = list(chosen)
         micros = micro_batches(
@@ -81,6 +84,8 @@ class PolicyPasses:
             for micro, own in self._sharding.share(micros):
                 tokens = self._loss_tokens(micro, proximal)
                 losses = token_losses(tokens, self._settings)
+                if own and trace is not None:
+                    trace[1].add(trace[0], micro.turns, micro.weight_N, tokens)
                 part = (micro.weight_N * losses.loss_N).sum()
                 # Sharded gradients are averaged over the ranks.
                 (part * self._sharding.ranks).backward()  # type: ignore[no-untyped-call]

@@ -24,12 +24,16 @@ def methods_page(document: Row) -> str:
         + asset("ladder_page/ladder_page.css")
         + asset("methods_page/methods_page.css")
     )
-    summary = document["summary"]
-    tasks = list(dict.fromkeys(row["task"] for row in summary["by_task"]))
-    count = len({row["method"] for row in summary["by_task"]})
-    title = f"{count} methods on {len(tasks)} tasks"
+    body = f"<main>{methods_body(document)}</main>"
+    return page(_page_title(document), body, styles=styles, data=document, scripts=[])
+
+
+def methods_body(document: Row) -> str:
+    """What the page holds, as HTML in which every text is escaped."""
+    tasks = list(dict.fromkeys(row["task"] for row in document["summary"]["by_task"]))
+    title = html.escape(_page_title(document))
     parts = [
-        f"<header><h1>{html.escape(title)}</h1><p class='soft'>Equal steps of each task for all methods. Lines are "
+        f"<header><h1>{title}</h1><p class='soft'>Equal steps of each task for all methods. Lines are "
         "95 % intervals over seeds.</p></header>",
         *(_over_tasks(document, each) for each in document["summary"]["over_tasks"] if len(each["rows"]) > 1),
         *(_task_section(task, document) for task in tasks),
@@ -40,7 +44,12 @@ def methods_page(document: Row) -> str:
         f'<pre class="card">{html.escape(document["command"])}</pre>'
         f'<p class="soft">Commit {html.escape(document["commit"])}, {html.escape(document["machine"])}.</p></section>',
     ]
-    return page(title, f"<main>{''.join(parts)}</main>", styles=styles, data=document, scripts=[])
+    return "".join(parts)
+
+
+def _page_title(document: Row) -> str:
+    rows = document["summary"]["by_task"]
+    return f"{len({row['method'] for row in rows})} methods on {len({row['task'] for row in rows})} tasks"
 
 
 def _over_tasks(document: Row, table_of: Row) -> str:

@@ -24,12 +24,18 @@ def sensitivity_page(document: Row) -> str:
         + asset("ladder_page/ladder_page.css")
         + asset("methods_page/methods_page.css")
     )
+    body = f"<main>{sensitivity_body(document)}</main>"
+    return page(_page_title(document), body, styles=styles, data=document, scripts=[])
+
+
+def sensitivity_body(document: Row) -> str:
+    """What the page holds, as HTML in which every text is escaped."""
     study, found = document["study"], document["sensitivity"]
-    title = f"Settings of {document['title']} on {study['task']}"
     count = len(found["returns"])
     diverged = f" {document['diverged']} diverged and count as no learning." if document["diverged"] else ""
+    title = html.escape(_page_title(document))
     parts = [
-        f"<header><h1>{html.escape(title)}</h1><p class='soft'>{count} trials of {study['steps']:,} steps, each with a "
+        f"<header><h1>{title}</h1><p class='soft'>{count} trials of {study['steps']:,} steps, each with a "
         f"seed of its own.{diverged}</p></header>",
         _recommended(found),
         _importance(found),
@@ -38,7 +44,11 @@ def sensitivity_page(document: Row) -> str:
         f'<pre class="card">{html.escape(document["command"])}</pre>'
         f'<p class="soft">Commit {html.escape(document["commit"])}, {html.escape(document["machine"])}.</p></section>',
     ]
-    return page(title, f"<main>{''.join(parts)}</main>", styles=styles, data=document, scripts=[])
+    return "".join(parts)
+
+
+def _page_title(document: Row) -> str:
+    return f"Settings of {document['title']} on {document['study']['task']}"
 
 
 def _recommended(found: Row) -> str:

@@ -101,18 +101,18 @@ class RunData:
         return known + sorted(found.difference(known))
 
 
-def load_run(run_dir: Path, measured: RoleMeasures) -> RunData:
+def load_run(run_dir: Path, measured: RoleMeasures, *, finished: bool = True) -> RunData:
     """Read a run folder, without a torn last line of metrics; raises ``ReportError`` if it is damaged or none.
 
-    ``measured`` says what its world measures.
+    ``measured`` says what its world measures. Without ``finished`` there need not be a summary yet.
     """
     summary_path = run_dir / "summary.json"
-    if not summary_path.exists():
+    if finished and not summary_path.exists():
         raise ReportError(f"{run_dir} holds no finished run: summary.json is missing")
     config_path = run_dir / "config.toml"
     config = _typed(config_path, Configuration) if config_path.exists() else {}
-    summary = _typed(summary_path, summary_of(measured))
-    audits = tuple(map(_audit, sorted((run_dir / "audit").glob("*.json"))))
+    summary = _typed(summary_path, summary_of(measured)) if summary_path.exists() else {}
+    audits = tuple(map(read_audit, sorted((run_dir / "audit").glob("*.json"))))
     lines, lineups = tuple(_lines(run_dir / "metrics.jsonl")), _lineups(run_dir / "lineups.jsonl")
     return RunData(run_dir, measured, summary, config, lines, audits, lineups)
 
@@ -167,7 +167,7 @@ def _lineups(path: Path) -> tuple[Lineup, ...]:
     return tuple(found[index] for index in sorted(found))
 
 
-def _audit(path: Path) -> Audit:
+def read_audit(path: Path) -> Audit:
     """Read an audit record. They are many and long, so they are decoded without plain data between."""
     try:
         return msgspec.json.decode(read_bytes(path), type=Audit)

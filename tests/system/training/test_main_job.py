@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from cluster.runs.folder import audits, episodes_used, last_update
+from cluster.runs.traces import read_trace, trace_files
 from services.metrics.jsonl import read_metrics
 from tests.system.support.training_process import ENTENTE, QUICK, TrainingProcess
 
@@ -43,6 +44,7 @@ def test_a_smoke_run_writes_all_its_results(tmp_path: Path) -> None:
     lines = read_metrics(run / "metrics.jsonl")
     assert [line.update for line in lines if "entente_loss" in line.metrics] == [1, 2, 3, 4]
     assert (run / "report.html").stat().st_size > 10_000
+    assert [read_trace(path)["version"] for path in trace_files(run / "traces").values()] == [1, 2, 3, 4]
     members = json.loads((run / "population.json").read_text())["members"]
     assert {member["id"] for member in members} == {"bot/random", "bot/greedy", "policy/v2", "policy/v4"}
     inspected = subprocess.run(

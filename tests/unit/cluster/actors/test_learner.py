@@ -171,8 +171,8 @@ def test_a_non_finite_metric_is_named_and_left_out(tmp_path: Path, monkeypatch: 
     worker = worker_at(tmp_path / "run")
     step = worker._learner.step
 
-    def overflown(batch: Batch) -> UpdateResult:
-        result = step(batch)
+    def overflown(batch: Batch, traced_tokens: int | None) -> UpdateResult:
+        result = step(batch, traced_tokens)
         return UpdateResult(
             {**result.metrics, "ratio_max": math.inf}, {**result.audit, "group_weights": {"a": None}}, result.advantages
         )

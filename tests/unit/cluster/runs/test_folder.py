@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.cli.diagnostics import report
+from cluster.cli.pages import report
 from cluster.cli.population.population import list_members
 from cluster.configs.loader import dump_config, load_config
 from cluster.configs.schema import Config

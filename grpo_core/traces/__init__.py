@@ -1,0 +1,1 @@
+"""What an update saw and did, kept so that a page can show and recompute it."""

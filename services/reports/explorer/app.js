@@ -1,0 +1,143 @@
+"use strict";
+// Draws the page from what is chosen, and again whenever that changes.
+const VIEWS = [
+  { id: "start", title: "Start", about: "Questions, and what is here.", draw: startView },
+  { id: "groups", title: "Groups", about: "How groups form, what they are made of, and how well they predict returns.",
+    draw: groupsView, needsTrace: true },
+  { id: "advantages", title: "Advantages", about: "Returns before and after grouping; two strategies on the same batch.",
+    draw: advantagesView, needsTrace: true },
+  { id: "course", title: "Course", about: "The run over its updates: roles, weights, balance, health.", draw: courseView },
+  { id: "formulas", title: "Formulas", about: "Each advantage and loss step by step, with its own numbers.", draw:
+    formulasView, needsTrace: true },
+  { id: "pitfalls", title: "Pitfalls", about: "Six common mistakes as small experiments.", draw: pitfallsView },
+  { id: "comparison", title: "Comparison", about: "Methods compared on several tasks, and their sensitivity.", draw:
+    comparisonView, needsPages: true },
+];
+
+const pageData = JSON.parse(document.getElementById("data").textContent);
+const runs = pageData.runs.map((run, index) => ({ ...run, index }));
+const pageMemory = {}; // what outlives a drawing: fields of dots, open details, the tour
+let choice = readChoice(location.hash);
+let drawing = 0; // the newest drawing; an older one that waited for its update is given up
+
+function choose(changes) {
+  choice = changedChoice(choice, changes);
+  const address = addressOf(choice);
+  if (address !== location.hash) history.pushState(null, "", address);
+  return redraw();
+}
+
+addEventListener("popstate", () => {
+  choice = readChoice(location.hash);
+  redraw();
+});
+
+async function redraw() {
+  drawing += 1;
+  const number = drawing;
+  const run = runs[Math.min(choice.run, runs.length - 1)];
+  const version = nearestVersion(run, choice.update);
+  const trace = version === null ? null : await traceOf(run, version);
+  if (number !== drawing) return;
+  const checked = trace === null ? choice : insideTrace(choice, trace);
+  const judged = trace === null ? { problem: "No update was recorded in detail." } : judgedBy(checked.strategy, checked,
+    run, trace);
+  const context = {
+    choice: checked, choose, redraw, run, runs, trace, judged, pages: pageData.pages, memory: pageMemory, afterwards: [],
+    other: trace === null || !checked.compare ? null : judgedBy(checked.other, checked, run, trace),
+    rows: trace === null || judged.problem !== null ? null : tokenRows(trace, judged, judged.settings.learner, checked),
+  };
+  show(context);
+}
+
+// The choice without places that this update does not have, such as after a step to another update.
+function insideTrace(given, trace) {
+  const kept = { ...given };
+  if (kept.turn !== null && kept.turn >= trace.turns.phase.length) Object.assign(kept, { turn: null, token: null });
+  if (kept.turn !== null) kept.episode = trace.episodeOfTurn[kept.turn];
+  if (kept.episode !== null && kept.episode >= trace.episodes.id.length) Object.assign(kept, { episode: null });
+  return kept;
+}
+
+function show(context) {
+  const view = VIEWS.find(({ id }) => id === context.choice.view) ?? VIEWS[0];
+  const active = document.activeElement;
+  const focused = active?.dataset?.key;
+  rememberOpen();
+  const head = document.getElementById("head");
+  const chooser = runChooser(context);
+  head.replaceChildren(pathBar(context), ...(chooser ? [chooser] : []), ...(context.trace ? [updateSlider(context)] : []),
+    tabList(context, view));
+  const body = view.needsTrace && !context.trace ? [notice("This run has no update in detail: its folder has no traces/. " +
+    "The course below is what its records say.", "warning"), ...courseView(context)] : view.draw(context);
+  const main = document.getElementById("view");
+  main.setAttribute("aria-labelledby", `tab-${view.id}`);
+  main.replaceChildren(...body);
+  const inspected = document.getElementById("inspector");
+  const shown = ["groups", "advantages", "formulas"].includes(view.id);
+  inspected.hidden = !shown;
+  inspected.replaceChildren(...(shown ? inspector(context) : []));
+  document.getElementById("shell").classList.toggle("wide", !shown);
+  const tour = tourBox(context);
+  document.getElementById("tour").replaceChildren(...(tour ? [tour] : []));
+  restoreOpen();
+  for (const act of context.afterwards) act();
+  refocus(active, focused);
+  showTourTarget(context);
+  if (document.body.dataset.drawn === undefined) performance.mark("first-drawing");
+  document.body.dataset.drawn = String(drawing);
+}
+
+function tabList({ choice: { view: chosen }, pages }, view) {
+  const tabs = VIEWS.filter(({ needsPages }) => !needsPages || Object.keys(pages).length > 0).map(({ id, title }) =>
+    button(title, () => choose({ view: id }), {
+      role: "tab", id: `tab-${id}`, "aria-selected": String(id === view.id), "aria-controls": "view",
+      tabindex: id === view.id ? 0 : -1, "data-key": `tab/${id}`,
+    }));
+  const list = element("div", { class: "tabs", role: "tablist", "aria-label": "Views", "data-chosen": chosen }, ...tabs);
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const next = tabs[(tabs.findIndex((tab) => tab.tabIndex === 0) + step + tabs.length) % tabs.length];
+    next.focus();
+    next.click();
+  });
+  return list;
+}
+
+// Details that were open stay open, and what had the focus keeps it.
+function rememberOpen() {
+  for (const details of document.querySelectorAll("details[data-key]")) {
+    pageMemory[`open/${details.dataset.key}`] = details.open;
+  }
+}
+
+function restoreOpen() {
+  for (const details of document.querySelectorAll("details[data-key]")) {
+    const open = pageMemory[`open/${details.dataset.key}`];
+    if (open !== undefined) details.open = open || details.open;
+  }
+}
+
+function refocus(active, key) {
+  if (active?.isConnected && active !== document.body) active.focus({ preventScroll: true });
+  else if (key !== undefined) document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+}
+
+function comparisonView({ pages }) {
+  return Object.entries(pages).map(([title, html]) => {
+    const place = element("section", { class: "compared" }, element("h2", {}, title));
+    const body = element("template", {});
+    body.innerHTML = html; // made by this package, with every text escaped
+    place.append(body.content);
+    return place;
+  });
+}
+
+document.getElementById("title").textContent = pageData.title;
+document.getElementById("start-tour").addEventListener("click", () => {
+  pageMemory.tour = 0;
+  choose(TOUR[0].changes);
+});
+redraw();

@@ -1,0 +1,1 @@
+"""The arithmetic of ``grpo_core`` in the browser."""

@@ -1,0 +1,1 @@
+"""Charts in SVG, made in the browser."""

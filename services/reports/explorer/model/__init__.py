@@ -1,0 +1,1 @@
+"""What is chosen, what was recorded, and what follows from both."""

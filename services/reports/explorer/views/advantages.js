@@ -1,0 +1,158 @@
+"use strict";
+// Advantages before and after grouping, by group, and under two strategies.
+
+function advantagesView(context) {
+  const { judged } = context;
+  const parts = [strategyControls(context)];
+  if (judged.problem !== null) return parts;
+  parts.push(element("div", { class: "two" }, beforeAfterFigure(context), globalFigure(context)));
+  parts.push(boxFigure(context), heatFigure(context), returnAgainstAdvantage(context));
+  parts.push(...comparisonParts(context));
+  return parts;
+}
+
+function beforeAfterFigure({ judged }) {
+  const panels = [
+    { name: "returns, before", values: judged.returns, color: "var(--soft)" },
+    { name: "advantages, after", values: judged.advantages, color: "var(--accent)" },
+  ];
+  return histogramFigure("Before and after", "Returns as the game gave them, and what is left of them after grouping.",
+    panels, "value");
+}
+
+// The same batch against one global mean and against its groups' means.
+function globalFigure({ judged, choice, run, trace }) {
+  const global = judgedBy("none", choice, run, trace);
+  const panels = [
+    { name: "one global mean", values: global.advantages, color: "var(--soft)" },
+    { name: judged.strategy.label, values: judged.advantages, color: "var(--accent)" },
+  ];
+  return histogramFigure("Global against group normalisation",
+    "A global mean leaves what a role or a phase gives away in the advantage; groups take it out.", panels, "advantage");
+}
+
+function histogramFigure(title, note, panels, xTitle) {
+  const rows = panels.map(({ name, values }) => [name, meanOf(values), Math.sqrt(varianceOf(values)), lowestOf(values),
+    highestOf(values)]);
+  return figureOf({
+    title, note, chart: histograms({ panels, xTitle }),
+    label: rows.map(([name, mean, std]) => `${name}: mean ${formatNumber(mean)}, deviation ${formatNumber(std)}`).join("; "),
+    table: { head: ["Values", "Mean", "Deviation", "Lowest", "Highest"], rows },
+  });
+}
+
+function boxFigure(context) {
+  const { judged, choice, choose, run } = context;
+  const columns = formationColumns(context, shownRole(context));
+  const groups = columns.map(({ index, name }) => ({
+    group: judged.names[index], name, values: pick(judged.advantages, judged.groups[index].decided),
+    color: roleOf(run, judged.samples[judged.groups[index].members[0]].role).color,
+    selected: choice.group === judged.names[index],
+  }));
+  return figureOf({
+    title: "Advantages by group", note: "Quartiles, whiskers of 1.5 interquartile ranges, outliers, and the mean as a diamond.",
+    chart: boxPlots({ groups, yTitle: "advantage", onSelect: (place) => choose({ group: groups[place].group, episode: null }) }),
+    label: `Advantages of ${counted(groups.length, "group")}.`,
+    table: {
+      head: ["Group", "Samples", "Mean", "Lowest", "Highest"],
+      rows: groups.map(({ name, values }) => [name, values.length, meanOf(values), lowestOf(values), highestOf(values)]),
+    },
+  });
+}
+
+// Roles by phase, or by group where samples are episodes.
+function heatFigure({ judged, trace, run, choose }) {
+  const roles = run.roles.filter(({ name }) => trace.episodes.role.includes(name));
+  const columnOf = (sample) => {
+    const { turn } = judged.samples[sample];
+    return turn === null ? judged.batch.episodes.block[judged.samples[sample].episode] : trace.turns.phase[turn];
+  };
+  const columns = [...new Set([...judged.samples.keys()].map(columnOf))].slice(0, 40);
+  const cells = new Map();
+  for (const sample of judged.samples.keys()) {
+    const name = `${judged.samples[sample].role}/${columnOf(sample)}`;
+    if (!cells.has(name)) cells.set(name, []);
+    cells.get(name).push(sample);
+  }
+  const values = roles.map(({ name }) => columns.map((column) => {
+    const own = cells.get(`${name}/${column}`);
+    return own ? meanOf(pick(judged.advantages, own)) : null;
+  }));
+  return figureOf({
+    title: "Where the pull is", note: "Mean advantage by role and " + (judged.samplesAreTurns ? "phase" : "block") +
+      ". A group's own mean is 0, so what is left here is what the strategy does not compare away.",
+    chart: heatMap({
+      rows: roles.map(({ label }) => label), columns, values, xTitle: judged.samplesAreTurns ? "phase" : "block",
+      yTitle: run.role_name, symmetric: true,
+      onSelect: (row, column) => {
+        const own = cells.get(`${roles[row].name}/${columns[column]}`);
+        if (own) choose({ group: judged.names[judged.groupOfSample[own[0]]], episode: null, view: "groups" });
+      },
+    }),
+    label: `Mean advantages of ${counted(roles.length, "role")} in ${counted(columns.length, "column")}.`,
+    table: { head: [run.role_name, ...columns], rows: roles.map(({ label }, row) => [label, ...values[row]]) },
+  });
+}
+
+function returnAgainstAdvantage(context) {
+  const { judged, choose, trace, run, choice } = context;
+  const step = Math.max(1, judged.samples.length / 1000);
+  const chosen = Array.from({ length: Math.min(1000, judged.samples.length) }, (_, place) => Math.floor(place * step));
+  const paint = dotPaint({ judged, choice: { ...choice, color: "role" }, trace, run });
+  const points = chosen.map((sample) => ({
+    id: sample, x: judged.returns[sample], y: judged.advantages[sample], group: null, size: 6,
+    shape: shapeOfRole(run, judged.samples[sample].role), ...paint(sample), label: sampleLabel(context, sample),
+  }));
+  const options = {
+    points, layout: "scatter", groups: [], boundaries: [], xTitle: "return (before)", yTitle: "advantage (after)",
+    selected: selectedSample(context),
+    onSelect: (sample) => choose({ episode: judged.samples[sample].episode, turn: judged.samples[sample].turn,
+      group: judged.names[judged.groupOfSample[sample]] }),
+  };
+  const about = `${run.index}/${trace.version}/${judged.samplesAreTurns}`;
+  const field = keptField(context, "scatter", about, options);
+  return element("figure", { class: "card padded" }, element("h3", {}, "Return against advantage"),
+    element("p", { class: "soft" }, "Each role with its colour and shape. A high return below the line of 0 is a good " +
+      "game that did worse than its group."), colorLegend({ ...context, choice: { ...choice, color: "role" } }),
+    field.node);
+}
+
+function comparisonParts(context) {
+  const { judged, other, choice, choose, trace, run } = context;
+  if (!choice.compare) return [];
+  if (other.problem !== null) return [notice(other.problem, "warning")];
+  const found = agreementOf(judged, other);
+  if (found === null) return [notice("The two strategies have other samples, so they cannot be compared one by one.", "warning")];
+  const largest = [...found.changed].sort((left, right) => changeOf(judged, other, right) - changeOf(judged, other, left));
+  const rows = largest.map((sample) => ({
+    cells: [sampleName(context, sample), judged.returns[sample], judged.advantages[sample], other.advantages[sample]],
+    onPress: () => choose({ episode: judged.samples[sample].episode, turn: judged.samples[sample].turn, view: "formulas" }),
+  }));
+  const panels = [judged, other].map((each, place) => ({ name: each.strategy.label, values: each.advantages,
+    color: place ? "var(--line-TURKEY)" : "var(--accent)" }));
+  return [section(`“${judged.strategy.label}” against “${other.strategy.label}”`,
+    element("div", { class: "card padded" },
+      element("p", { class: "headline", id: "comparison-text" }, changeText(found, judged, other)),
+      choice.strategy === "trained" && trace.grouping.keys.some((key) => key.split("+").includes("phase")) ? notice(
+        `The update had groups by phase already (${trace.grouping.keys.join(" > ")}).`) : null,
+      figures([
+        ["Samples with the other sign", `${formatNumber(found.changed.length)} of ${formatNumber(found.samples)} (${
+          percent(found.changed.length / found.samples)})`],
+        ["Same sign", percent(1 - found.changed.length / found.samples)],
+        ["Signal lost / gained", `${formatNumber(found.lost)} / ${formatNumber(found.gained)}`],
+        ["Cosine of the two pulls", found.cosine], ["Size of the second over the first", found.magnitude],
+      ]),
+      notice("The pull is the gradient by the samples' log-probabilities, before it goes through the network: " +
+        "advantages in order. A cosine of 1 means that both strategies push every sample alike."),
+      dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", judged.strategy.label, other.strategy.label], rows,
+        { caption: "Samples that change sign, largest change first", limit: 40 })),
+    histogramFigure("Both on the same batch", "Advantages under the two strategies.", panels, "advantage"))];
+}
+
+const changeOf = (judged, other, sample) => Math.abs(judged.advantages[sample] - other.advantages[sample]);
+
+function changeText(found, judged, other) {
+  const share = percent(found.changed.length / found.samples);
+  return `“${other.strategy.label}” in place of “${judged.strategy.label}” turns the sign of ${
+    counted(found.changed.length, "sample")} (${share}).`;
+}

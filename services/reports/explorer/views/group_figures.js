@@ -1,0 +1,182 @@
+"use strict";
+// What the groups of an update are made of: sizes, characteristics, and how well they predict returns.
+
+function groupTable(context) {
+  const { judged, choice, choose, run } = context;
+  const role = shownRole(context);
+  const rows = groupsOfRole(judged, role).map((index) => {
+    const group = judged.groups[index];
+    const { mean, std, share, zero_variance: zero } = judged.statistics[index];
+    const episodes = episodesOf(judged, group);
+    return {
+      cells: [judged.names[index], group.level, group.decided.length, group.members.length, episodes, mean, std,
+        sizeVerdict(judged, index), share < 1 ? percent(share) : "1", zero ? "all 0" : "",
+        judged.weightOfSample[group.decided[0]]],
+      onPress: () => choose({ group: judged.names[index], episode: null }),
+      selected: choice.group === judged.names[index],
+    };
+  });
+  const head = ["Group", "Level", "Judged", "Members", "Episodes", "Mean", "Deviation", "Size", "Own share", "Variance",
+    "Weight"];
+  const title = role === "all" ? "all roles" : roleOf(run, role).label;
+  return element("details", { class: "card padded", open: choice.group !== null ? "" : null, "data-key": "group-table" },
+    element("summary", {}, `Groups as a table (${rows.length}, ${title})`),
+    dataTable(head, rows, { caption: "Groups, judged samples and their baselines" }));
+}
+
+// Whether a group is large enough: it fell back, the error of its mean is large, or it is fine.
+function sizeVerdict(judged, index) {
+  const group = judged.groups[index];
+  if (group.level === RUNNING_LEVEL) return "fell back";
+  const { std, mean } = judged.statistics[index];
+  const error = std / Math.sqrt(episodesOf(judged, group));
+  return Number.isFinite(mean) && error > 0.5 * std ? "small" : "fine";
+}
+
+function groupDetails(context) {
+  const { judged, choice, choose, run, trace } = context;
+  const index = judged.byName.get(choice.group);
+  const group = judged.groups[index];
+  const { mean, std, zero_variance: zero, share } = judged.statistics[index];
+  const episodes = episodesOf(judged, group);
+  const atLeast = judged.settings.grouping.min_group_size;
+  const own = judged.settings.grouping.baseline === "leave_one_out" ? 0 : 1 / episodes;
+  const members = [...group.decided].sort((left, right) => judged.advantages[right] - judged.advantages[left]);
+  const rows = members.map((sample) => ({
+    cells: [sampleName({ judged, trace, run }, sample), judged.returns[sample], judged.advantages[sample]],
+    onPress: () => choose({ episode: judged.samples[sample].episode, turn: judged.samples[sample].turn,
+      group: choice.group }),
+  }));
+  return element("div", { class: "card padded group-details", id: "group-details" },
+    element("h3", {}, `Is “${choice.group}” too small?`),
+    element("p", {}, smallnessText(judged, index, episodes, atLeast)),
+    figures([
+      ["Samples of the group", group.members.length], ["of episodes", episodes], ["least asked for", atLeast],
+      ["Mean return", mean], ["Deviation", std],
+      ["Standard error of the mean", std / Math.sqrt(episodes)],
+      ["A sample's own part of its baseline", percent(own)],
+      ["The group's own part of the mean", share < 1 ? percent(share) : null],
+      ["Zero variance", zero ? "yes: all advantages are 0" : "no"],
+    ]),
+    element("h4", {}, "Members, best first"),
+    dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", "Advantage"], rows, { caption: "Members", limit: 60 }));
+}
+
+function smallnessText(judged, index, episodes, atLeast) {
+  const { level } = judged.groups[index];
+  if (level === RUNNING_LEVEL) {
+    return `No group of at least ${atLeast} episodes was found, so these samples are compared with their role's running ` +
+      "mean of earlier updates.";
+  }
+  const error = 1 / Math.sqrt(episodes);
+  const verdict = error > 0.5 ? "Yes, it is small" : error > 0.3 ? "It is on the small side" : "No";
+  return `${verdict}: its mean comes from ${counted(episodes, "episode")}, so it is uncertain by ${percent(error)} of the ` +
+    "deviation of one return. What is uncertain in the baseline is noise in every advantage of the group.";
+}
+
+function sampleName({ judged, trace, run }, sample) {
+  const { episode, turn } = judged.samples[sample];
+  return turn === null ? episodeName(run, trace, episode) : `${episodeName(run, trace, episode)}, ${turnName(trace, turn)}`;
+}
+
+function sizesFigure(context) {
+  const { judged, choose, run } = context;
+  const role = shownRole(context);
+  const indices = groupsOfRole(judged, role).slice(0, 40);
+  const items = indices.map((index) => ({
+    group: judged.names[index], name: shortName(judged, index, role), value: judged.groups[index].decided.length,
+    color: roleOf(run, judged.samples[judged.groups[index].members[0]].role).color,
+  }));
+  return figureOf({
+    title: "Group sizes", note: "Samples whose advantage each group decides.",
+    chart: bars({ items, unit: "samples", onSelect: (place) => choose({ group: items[place].group, episode: null }) }),
+    label: `Sizes of ${counted(items.length, "group")}, from ${formatNumber(lowestOf(items.map(({ value }) => value)))} to ${
+      formatNumber(highestOf(items.map(({ value }) => value)))} samples.`,
+    table: { head: ["Group", "Samples"], rows: items.map(({ name, value }) => [name, value]) },
+  });
+}
+
+function characteristicsFigure(context) {
+  const { judged, choice, trace } = context;
+  const facts = numericFacts(trace).slice(0, 8);
+  if (facts.length < 3) {
+    return element("div", { class: "card padded" }, element("h3", {}, "Characteristics"),
+      element("p", { class: "soft" }, "A radar needs three numbers that vary; this update has " +
+        `${counted(facts.length, "such number")}.`));
+  }
+  const axes = facts.map(({ name, level }) => {
+    const [low, high] = extentOf(valuesOfFact(trace, name)) ?? [0, 1];
+    return { name: level === "outcome" ? `${name} (after)` : name, low, high };
+  });
+  const chosen = judged.byName.get(choice.group);
+  const series = [{ name: "all samples", values: factMeans(context, facts, null), color: "var(--soft)" }];
+  if (chosen !== undefined) {
+    series.push({ name: choice.group, values: factMeans(context, facts, judged.groups[chosen].members), color:
+      "var(--accent)" });
+  }
+  return figureOf({
+    title: "Characteristics", note: chosen === undefined
+      ? "Mean of each number over all samples; choose a group to compare it." : "The chosen group against all samples.",
+    chart: radar({ axes, series }), label: `Means of ${facts.map(({ name }) => name).join(", ")}.`,
+    table: { head: ["Number", ...series.map(({ name }) => name)],
+      rows: facts.map(({ name }, place) => [name, ...series.map(({ values }) => values[place])]) },
+  });
+}
+
+function factMeans({ judged, trace }, facts, members) {
+  const samples = members ?? [...judged.samples.keys()];
+  return facts.map(({ name }) => meanOf(samples.map((sample) => {
+    const { episode, turn } = judged.samples[sample];
+    return valueOfFact(trace, name, episode, turn);
+  })));
+}
+
+// How much of the returns' variance within roles each strategy predicts out of sample, on this update. It is computed
+// piece by piece after the page was drawn, so that the page answers meanwhile.
+function explainedFigure(context) {
+  const { choice, run, trace, judged, memory } = context;
+  const about = JSON.stringify([run.index, trace.version, judged.settings.learner.returns, choice.number, choice.fact,
+    choice.cuts]);
+  const place = element("div", {});
+  if (memory.explained?.about !== about) {
+    memory.explained = { about, items: [], waiting: explainableStrategies(context) };
+    setTimeout(() => explainNext(memory.explained, context));
+  }
+  memory.explained.place = place;
+  showExplained(memory.explained, choice);
+  return place;
+}
+
+const explainableStrategies = ({ choice, trace, judged }) => STRATEGIES.filter((strategy) => strategy.id !== "none" &&
+  !strategy.warning && !usesOutcome(choice, trace, strategy) && strategyProblem(strategy, trace,
+    judged.settings.learner) === null);
+
+function explainNext(found, context) {
+  const strategy = found.waiting.shift();
+  if (strategy === undefined || context.memory.explained !== found) return;
+  const judged = judgedBy(strategy.id, context.choice, context.run, context.trace);
+  if (judged.problem === null) {
+    const { table, returns } = samplesAndReturns(judged.batch, judged.settings);
+    const value = shareExplainedByChain(table, returns, judged.settings.grouping);
+    if (value !== null) found.items.push({ id: strategy.id, name: strategy.label, value });
+  }
+  if (found.waiting.length === 0) showExplained(found, context.choice);
+  setTimeout(() => explainNext(found, context));
+}
+
+function showExplained({ items, waiting, place }, choice) {
+  if (waiting.length > 0) {
+    place.replaceChildren(element("p", { class: "soft" }, "Comparing how well each grouping predicts returns …"));
+    return;
+  }
+  if (items.length === 0) return;
+  const shown = items.map(({ id, name, value }) => ({ name, value, color: id === choice.strategy ? "var(--accent)" :
+    "var(--soft)" }));
+  place.replaceChildren(figureOf({
+    title: "Which grouping predicts returns?",
+    note: "Share of the variance within roles that the mean of the group's other episodes predicts. Above 0 the groups " +
+      "say something; below 0 they only add noise.",
+    chart: bars({ items: shown, unit: "" }), label: items.map(({ name, value }) => `${name} ${percent(value)}`).join(", "),
+    table: { head: ["Strategy", "Share"], rows: items.map(({ name, value }) => [name, value]) },
+  }));
+}

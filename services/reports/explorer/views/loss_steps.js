@@ -1,0 +1,173 @@
+"use strict";
+// The loss of one token, step by step, and what its parts do to all recorded tokens of the update.
+
+function lossSteps(context, turn) {
+  const { rows, choice, trace } = context;
+  const recorded = trace.recorded.get(turn);
+  if (!recorded) {
+    return [notice("The tokens of this turn were not recorded, so the steps end here. Choose a turn marked with a point.")];
+  }
+  const token = choice.token ?? 0;
+  const row = rows.byPlace.get(`${turn}/${token}`);
+  if (row === undefined) {
+    return [notice("Its advantage was 0 when the run made this update, so its tokens had no pass and no gradient.")];
+  }
+  const shown = lossOfRow(rows, row, recorded, token, trace.turns.trained[turn]);
+  const parts = [ratioStep(shown), surrogateStep(shown)];
+  if (shown.loss.importance !== null) parts.push(importanceStep(shown));
+  if (shown.settings.beta > 0) parts.push(klStep(shown));
+  if (shown.settings.entropy_coef > 0) parts.push(entropyStep(shown));
+  parts.push(normalizerStep(shown), totalStep(shown));
+  return [element("h2", {}, `Token “${tokenWord(trace, turn, token)}”`), ...parts];
+}
+
+function lossOfRow(rows, row, recorded, token, turnTokens) {
+  const { settings, tokens, losses, weights } = rows;
+  return {
+    settings, loss: losses[row], weight: weights[row], turnTokens, advantage: tokens.advantages[row],
+    logprob: tokens.logprobs[row], old: (settings.decoupled ? tokens.proximal : tokens.behaviour)[row],
+    behaviour: tokens.behaviour[row], proximal: tokens.proximal[row], reference: tokens.reference[row],
+    entropy: tokens.entropy[row], admissible: recorded.admissible[token] ?? 0,
+  };
+}
+
+const RATIO_TEXTS = {
+  token: ["ρ = exp(log π − log π_old)", "One ratio for each token, as in PPO and plain GRPO."],
+  turn_mean: ["ρ = exp(mean over the turn of log π − log π_old)", "One ratio for the whole turn, as in GSPO."],
+  turn_sum: ["ρ = exp(sum over the turn of log π − log π_old)", "The ratio of the whole turn's probability, as in RLOO."],
+};
+
+function ratioStep({ settings, loss, logprob, old, admissible }) {
+  const [formula, note] = RATIO_TEXTS[ratioLevel(settings)];
+  const among = admissible > 0 ? ` It was one of ${admissible} admissible tokens; both probabilities are over these.` : "";
+  const filled = `log π = ${formatNumber(logprob)}, log π_old = ${formatNumber(old)}, ρ = ${formatNumber(Math.exp(
+    loss.logRatio))}`;
+  return step("Importance ratio", formula, filled, note + among);
+}
+
+function surrogateStep({ settings, loss, advantage }) {
+  const { epsilon, epsilon_high: high, delta, loss_type: kind } = settings;
+  const ratio = Math.exp(loss.logRatio);
+  const clipped = { low: "The lower bound removed its gradient.", high: "The upper bound removed its gradient.",
+    dual: "The dual clip removed its gradient." };
+  if (kind === "cispo") {
+    return step("Surrogate (CISPO)", "L = −min(ρ, ε_high) · A · log π, ρ without gradient",
+      `L = ${formatNumber(loss.surrogate)} (ρ = ${formatNumber(ratio)}, bound ${formatNumber(high)}, A = ${
+        formatNumber(advantage)})`, loss.clipped ? "The ratio is bounded; the token keeps its gradient." : null);
+  }
+  const bounds = settings.epsilon_high >= UNBOUNDED ? "no bounds" : `[${formatNumber(1 - epsilon)}, ${formatNumber(1 + high)}]`;
+  return step("Clipped surrogate", "L = −min(ρ · A, clip(ρ) · A)",
+    `ρ = ${formatNumber(ratio)} in ${bounds}${delta === null ? "" : `, dual clip at ${formatNumber(delta)}`}, A = ${
+      formatNumber(advantage)}: L = ${formatNumber(loss.surrogate)}`,
+    loss.clipped ? clipped[loss.clipped] : "Inside the bounds: the gradient flows.");
+}
+
+function importanceStep({ loss, settings }) {
+  return step("Off-policy correction", "L ← w · L, w = π_start / π_behaviour, bounded or masked",
+    `w = ${formatNumber(loss.importance)}`, settings.importance_sampling_mode ?? "unbounded token weights, or a mask");
+}
+
+function klStep({ settings, loss, logprob, reference }) {
+  const formulas = { k1: "KL ≈ log π − log π_ref", k2: "KL ≈ (log π_ref − log π)² / 2",
+    k3: "KL ≈ exp(d) − d − 1, d = log π_ref − log π" };
+  return step("KL penalty", `${formulas[settings.kl_estimator]}, L ← L + β · KL`,
+    `d = ${formatNumber(reference - logprob)}, KL = ${formatNumber(loss.kl)}, β = ${formatNumber(settings.beta)}`,
+    settings.use_bias_correction_kl ? "Multiplied by the ratio, so that its gradient is the reverse KL's." : null);
+}
+
+function entropyStep({ settings, entropy }) {
+  return step("Entropy bonus", "L ← L − c · H", `H = ${formatNumber(entropy)} nats, c = ${
+    formatNumber(settings.entropy_coef)}`, null);
+}
+
+const NORMALIZER_TEXTS = {
+  token: "1 / trained tokens of the step: long games weigh more.",
+  batch_token: "1 / trained tokens of the update over its steps: a token weighs the same in every step.",
+  turn: "1 / (the turn's tokens · turns of the step): every turn weighs the same.",
+  episode: "1 / (the episode's tokens · episodes of the step): every episode weighs the same.",
+  max_completion_length: "1 / (turns · a constant length): no length counts.",
+};
+
+function normalizerStep({ settings, weight, turnTokens }) {
+  const name = namedNormalizer(settings);
+  return step("Normaliser", `loss = Σ weight · L, by ${name}`, `weight = ${formatNumber(weight)} (the turn has ${
+    counted(turnTokens, "trained token")})`, NORMALIZER_TEXTS[name]);
+}
+
+function totalStep({ loss, weight }) {
+  return step("What the token adds", "weight · L, and its slope by log π",
+    `${formatNumber(weight)} · ${formatNumber(loss.loss)} = ${formatNumber(weight * loss.loss)}; slope ${formatNumber(
+      weight * loss.slope)}`, loss.slope < 0 ? "The step makes this token more likely." : loss.slope > 0
+      ? "The step makes this token less likely." : "The step leaves this token alone.");
+}
+
+function lossControls(context) {
+  const { choice, choose, trace } = context;
+  const { learner } = trace;
+  const off = switchedOff(choice);
+  const kinds = ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "rloo"].map((value) => ({ value, label: value }));
+  const normalizers = ["auto", "token", "batch_token", "turn", "episode", "max_completion_length"].map((value) => ({
+    value, label: value }));
+  const flip = (id) => (on) => {
+    const next = new Set(off);
+    if (on) next.add(id);
+    else next.delete(id);
+    choose({ ablations: [...next].join("_") });
+  };
+  return element("div", { class: "control-card card" }, element("h3", {}, "What if the loss were another?"),
+    element("div", { class: "controls" },
+      dropdown("Loss", kinds, choice.loss ?? learner.loss_type, (loss) => choose({ loss })),
+      dropdown("Normaliser", normalizers, choice.normalizer ?? learner.normalizer, (normalizer) => choose({ normalizer })),
+      ...ABLATIONS.filter(({ applies }) => applies(learner)).map(({ id, label }) => toggle(label, off.has(id), flip(id)))),
+    differences(context));
+}
+
+// How this loss differs from plain GRPO, in words.
+function differences({ rows }) {
+  const { settings } = rows;
+  const items = [];
+  const plain = { loss_type: "grpo", importance_sampling_level: "token", delta: null, decoupled: false,
+    off_policy_mask_threshold: null, entropy_coef: 0 };
+  for (const [name, value] of Object.entries(plain)) {
+    if (settings[name] !== value) items.push(`${name} = ${settings[name]} (plain GRPO: ${value ?? "off"})`);
+  }
+  if (settings.epsilon_high !== settings.epsilon) {
+    items.push(`epsilon_high = ${formatNumber(settings.epsilon_high)} beside epsilon = ${formatNumber(settings.epsilon)} ` +
+      "(plain GRPO: both 0.2)");
+  }
+  if (settings.beta === 0) items.push("no KL penalty (plain GRPO: beta 0.04)");
+  const text = items.length === 0 ? "This is plain GRPO's loss." : `Against plain GRPO: ${items.join("; ")}.`;
+  return element("p", { class: "soft" }, text);
+}
+
+// What clipping removed of the recorded tokens' pull.
+function clippingFigure({ rows, trace, choose, choice }) {
+  const { places, losses, weights, tokens } = rows;
+  if (places.length === 0) {
+    return notice("No token of this update was recorded with a pass, so there is nothing to say about clipping.");
+  }
+  const unclipped = tokenLosses(tokens, { ...rows.settings, epsilon: 1 - 1e-12, epsilon_high: rows.settings.loss_type ===
+    "cispo" ? rows.settings.epsilon_high : UNBOUNDED, delta: null });
+  const size = (found, row) => Math.abs(found[row].slope * weights[row]);
+  const before = sumOf(places.map((_, row) => size(unclipped, row)));
+  const after = sumOf(places.map((_, row) => size(losses, row)));
+  const clipped = [...places.keys()].filter((row) => losses[row].clipped !== null)
+    .sort((left, right) => size(unclipped, right) - size(unclipped, left));
+  const rowsShown = clipped.map((row) => {
+    const { turn, token } = places[row];
+    return {
+      cells: [`${tokenWord(trace, turn, token)} in ${turnName(trace, turn)}`, losses[row].clipped,
+        Math.exp(losses[row].logRatio), tokens.advantages[row], weights[row] * unclipped[row].slope],
+      onPress: () => choose({ episode: trace.episodeOfTurn[turn], turn, token }), selected: choice.turn === turn &&
+        choice.token === token,
+    };
+  });
+  const removed = before > 0 ? Math.max(0, 1 - after / before) : 0;
+  return element("section", { class: "card padded", id: "clipping" }, element("h3", {}, "What did clipping remove?"),
+    element("p", { class: "headline" }, `${counted(clipped.length, "token")} of ${formatNumber(places.length)} recorded ` +
+      `(${percent(clipped.length / places.length)}), and ${percent(removed)} of their pull.`),
+    clipped.length === 0 ? notice("Ratios stayed inside the bounds: the weights had hardly moved since the tokens were " +
+      "sampled. Later passes (optimizer steps) of an update clip more.") :
+      dataTable(["Token", "Bound", "Ratio", "Advantage", "Slope without the clip"], rowsShown, { caption:
+        "Clipped tokens, largest first", limit: 60 }));
+}

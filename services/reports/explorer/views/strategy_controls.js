@@ -1,0 +1,81 @@
+"use strict";
+// How the batch is grouped and judged on the page; the run itself stays as it was.
+
+function strategyControls(context) {
+  const { choice, choose, run, trace, judged } = context;
+  const learner = settingsFor(choice.strategy, choice, run, trace).learner;
+  const strategy = strategyOf(choice.strategy);
+  const options = strategyOptions(trace, learner);
+  const counts = strategy.clusters ? clusterNumbers(trace, strategy.id) : [2, 3, 4, 5, 6, 8];
+  const usesNumber = strategy.clusters || strategy.number || strategy.id === "outcome";
+  const numbers = numericFacts(trace);
+  const inForce = { ...trace.grouping, returns: trace.learner.returns };
+  const parts = [
+    dropdown("Strategy", options, choice.strategy, (id) => choose({ strategy: id, group: null }), { hint: strategy.note }),
+    slider("Number of groups", counts, nearestNumber(counts, choice.number), (number) => choose({ number, cuts: null }),
+      { disabled: !usesNumber, hint: usesNumber ? null : "for clusters, bins and boundaries" }),
+  ];
+  if (numbers.length > 0) {
+    parts.push(dropdown("Characteristic", factOptions(numbers), factFor(choice, trace),
+      (fact) => choose({ fact, cuts: null }), { hint: "x axis of the dots; divided by bins and boundaries" }));
+  }
+  parts.push(
+    radios("Weighting", ["none", "balanced", "performance", "adaptive"].map((value) => ({ value, label: value })),
+      choice.weights ?? inForce.group_weights, (weights) => choose({ weights })),
+    element("details", { class: "more", open: choice.returns || choice.baseline || choice.scale ? "" : null },
+      element("summary", {}, "Baseline, scale and returns"),
+      element("div", { class: "controls" }, ...finerControls(context, inForce))),
+    toggle("Compare with another strategy", choice.compare, (compare) => choose({ compare })),
+  );
+  if (choice.compare) {
+    parts.push(dropdown("Other strategy", options, choice.other, (other) => choose({ other }), { key: "Other" }));
+  }
+  const notes = [];
+  if (strategy.warning) notes.push(notice(strategy.warning, "warning"));
+  if (usesOutcome(choice, trace, strategy)) {
+    notes.push(notice(`${factFor(choice, trace)} is known only after the game: groups made from it bias the gradient.`,
+      "warning"));
+  }
+  if (judged.problem !== null) notes.push(notice(judged.problem, "warning"));
+  const changed = ["strategy", "returns", "baseline", "scale", "shrinkage", "weights"].some((name) =>
+    choice[name] !== FIRST_CHOICE[name]);
+  if (changed) {
+    notes.push(element("p", { class: "notice note" }, "You are looking at what this update would have been. ",
+      button("Back to how it was", () => choose({
+        strategy: "trained", returns: null, baseline: null, scale: null, shrinkage: null, weights: null, group: null,
+      }))));
+  }
+  return element("div", { class: "control-card card" }, element("div", { class: "controls" }, ...parts), ...notes);
+}
+
+function strategyOptions(trace, learner) {
+  return STRATEGIES.map((strategy) => ({
+    value: strategy.id, label: strategy.label, problem: strategyProblem(strategy, trace, learner),
+  }));
+}
+
+const clusterNumbers = (trace, kind) =>
+  Object.keys(trace.clusters?.[kind] ?? { 4: [] }).map(Number).sort((left, right) => left - right);
+
+const factOptions = (numbers) => numbers.map(({ name, level }) => ({
+  value: name, label: level === "outcome" ? `${name} (known only afterwards)` : name,
+}));
+
+function usesOutcome(choice, trace, strategy) {
+  if (!strategy.number) return false;
+  return numericFacts(trace).some(({ name, level }) => name === factFor(choice, trace) && level === "outcome");
+}
+
+function finerControls({ choice, choose, trace }, inForce) {
+  const kinds = [{ value: "episode", label: "episode" }, { value: "per_phase", label: "by turn" }];
+  if (trace.turns.facts.segment) kinds.push({ value: "segment", label: "by segment" });
+  return [
+    radios("Returns", kinds, choice.returns ?? inForce.returns, (returns) => choose({ returns, group: null })),
+    radios("Baseline", [{ value: "mean", label: "mean" }, { value: "leave_one_out", label: "leave one out" }],
+      choice.baseline ?? inForce.baseline, (baseline) => choose({ baseline })),
+    radios("Divide by the deviation of", ["group", "batch", "none"].map((value) => ({ value, label: value })),
+      choice.scale ?? inForce.scale_rewards, (scale) => choose({ scale })),
+    toggle("Shrink small groups towards their parents", choice.shrinkage ?? inForce.shrinkage,
+      (shrinkage) => choose({ shrinkage })),
+  ];
+}

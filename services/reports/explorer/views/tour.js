@@ -1,0 +1,85 @@
+"use strict";
+// A guided tour for those who know PPO and not groups.
+
+const TOUR = [
+  {
+    title: "You know PPO; what is new?", changes: { view: "start" }, at: ".lead",
+    text: "PPO asks a critic how good a position was. GRPO has no critic: it plays the same thing several times and asks " +
+      "how much better an episode did than its group. So everything depends on which episodes are compared. This page " +
+      "shows exactly that.",
+  },
+  {
+    title: "Where you are", changes: { view: "groups", formed: false, strategy: "trained" }, at: ".path",
+    text: "A run has updates, an update has groups, a group has episodes, an episode has turns, a turn has tokens. This " +
+      "line says where you are; press any part to go back. The address keeps it, so you can send a link.",
+  },
+  {
+    title: "Episodes before grouping", changes: { view: "groups", formed: false }, at: ".formation",
+    text: "Every dot is a sample of this update: an episode or one of its turns. Up is a higher return. On its own, that " +
+      "tells little: some roles and phases simply earn more.",
+  },
+  {
+    title: "Groups form", changes: { view: "groups", formed: true }, at: ".formation",
+    text: "Now each dot stands in its group, and the line is the group's mean: its baseline. Blue dots did better than " +
+      "their group and are made more likely; orange ones less.",
+  },
+  {
+    title: "Try another strategy", changes: { view: "groups", formed: true, strategy: "role" }, at: ".control-card",
+    text: "One group for each role is the least that is fair. Look how the columns change. The run itself stays as it was; " +
+      "you only see what this update would have been.",
+  },
+  {
+    title: "What groups leave", changes: { view: "advantages", strategy: "trained" }, at: ".two",
+    text: "Left: returns and the advantages made of them. Right: one global mean against groups. Groups take out what the " +
+      "position gave, and keep what was done in it.",
+  },
+  {
+    title: "From an episode to a token", changes: (context) => QUESTIONS[0].answer(context), at: "#verdict",
+    text: "This game went well and still got a negative advantage: its group did better. Below, each step has its formula " +
+      "and this token's own numbers.",
+  },
+  {
+    title: "The course of the run", changes: { view: "course" }, at: ".carried",
+    text: "How each role did over the updates, which one carried this update, and whether the run was healthy. Press a " +
+      "point of a line to open that update.",
+  },
+  {
+    title: "Six mistakes to play with", changes: { view: "pitfalls" }, at: ".experiment",
+    text: "The usual pitfalls as small experiments. That is the tour; the questions on the first page lead to answers on " +
+      "this run's own numbers.",
+  },
+];
+
+// The box of the tour; null while there is none.
+function tourBox(context) {
+  const { memory, choose, redraw } = context;
+  if (memory.tour === undefined || memory.tour === null) return null;
+  const place = memory.tour;
+  const { title, text } = TOUR[place];
+  const go = (next) => {
+    memory.tour = next;
+    if (next === null) redraw();
+    else {
+      const { changes } = TOUR[next];
+      memory.tourMoved = true;
+      choose(typeof changes === "function" ? changes(context) : changes);
+    }
+  };
+  const last = place === TOUR.length - 1;
+  return element("aside", { class: "tour card", role: "dialog", "aria-label": `Tour, step ${place + 1} of ${TOUR.length}`,
+    tabindex: -1 }, element("h2", {}, title), element("p", {}, text),
+    element("div", { class: "tour-buttons" }, element("span", { class: "soft" }, `${place + 1} of ${TOUR.length}`),
+      button("Back", () => go(place - 1), { disabled: place === 0 ? "" : null, "data-key": "tour-back" }),
+      button(last ? "Done" : "Next", () => go(last ? null : place + 1), { class: "primary", "data-key": "tour-next" }),
+      button("Leave", () => go(null), { "data-key": "tour-leave" })));
+}
+
+// Marks what the tour's step is about, and brings it into view.
+function showTourTarget({ memory }) {
+  for (const marked of document.querySelectorAll(".tour-target")) marked.classList.remove("tour-target");
+  if (memory.tour === undefined || memory.tour === null) return;
+  const target = document.querySelector(TOUR[memory.tour].at);
+  target?.classList.add("tour-target");
+  if (memory.tourMoved) target?.scrollIntoView({ block: "start", behavior: reducedMotion() ? "auto" : "smooth" });
+  memory.tourMoved = false;
+}

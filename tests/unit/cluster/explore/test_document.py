@@ -1,0 +1,72 @@
+"""The page's data of a run: its course over updates, its roles, and what is no run."""
+
+import json
+
+import pytest
+
+from cluster.errors import RunError
+from cluster.explore.document import run_document
+from cluster.explore.dynamics import dynamics
+from cluster.explore.page import document_of
+from cluster.explore.roles import roles_of
+from services.reports.run_report.data import load_run
+from tests.long_run import long_run
+from tests.measured import DIPLOMACY
+
+
+def no_bar(name, steps):
+    return lambda done: None
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = long_run(tmp_path / "run", 6)
+    (folder / "format").write_text("2\n")
+    return folder
+
+
+def test_a_run_without_traces_still_has_its_course(run):
+    document = run_document(run, no_bar)
+    [only] = document["runs"]
+    assert only["traces"] == {}
+    assert only["course"]["version"] == [1, 2, 3, 4, 5, 6]
+    assert [role["name"] for role in only["roles"]] == list(DIPLOMACY.roles)
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_a_run_that_still_trains_has_no_summary_yet(run):
+    (run / "summary.json").unlink()
+    [only] = run_document(run, no_bar)["runs"]
+    assert only["name"] == "run"
+    assert only["evaluations"] == []
+
+
+def test_columns_are_means_of_the_records(run):
+    audits = load_run(run, DIPLOMACY).audits
+    found = dynamics(audits, DIPLOMACY)
+    third = audits[2]
+    own = [reward for reward, role in zip(third.rewards, third.roles, strict=True) if role == "FRANCE"]
+    if own:
+        assert found["roles"]["FRANCE"]["reward"][2] == pytest.approx(sum(own) / len(own), rel=1e-4)
+    assert found["roles"]["FRANCE"]["episodes"][2] == third.roles.count("FRANCE")
+    assert found["groups"][2] == len(third.groups)
+    judged = sum(group.judged for group in third.groups)
+    assert sum(column[2] for column in found["levels"].values()) == judged
+    spread = third.distributions.advantages.roles["FRANCE"]
+    assert found["spread"]["FRANCE"][2] == pytest.approx(spread.mean_abs * spread.count, rel=1e-4)
+    assert found["weights"]["FRANCE"][2] == pytest.approx(third.group_weights["FRANCE"], rel=1e-4)
+
+
+def test_roles_have_labels_and_colours():
+    found = roles_of(DIPLOMACY, ["FRANCE", "SEAT_1"])
+    names = {role["name"]: role for role in found["roles"]}
+    assert names["FRANCE"] == {"name": "FRANCE", "label": "France", "color": "var(--line-FRANCE)"}
+    assert names["SEAT_1"]["color"].startswith("var(--line-")
+    assert len(names) == 8
+
+
+@pytest.mark.parametrize(("name", "message"), [("nowhere", "is no folder"), ("empty", "holds no records of updates")])
+def test_what_is_no_run_is_refused_in_one_line(tmp_path, name, message):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunError, match=message):
+        document_of(tmp_path / name, no_bar)
