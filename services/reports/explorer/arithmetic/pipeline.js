@@ -1,5 +1,6 @@
 "use strict";
 // Advantages of a batch: samples, returns, groups, advantages, group weights.
+const BATCH_LEVEL = "batch"; // of the one group that holds everything
 
 // Everything from a batch and its ``settings`` of learner and grouping to the samples' advantages, rounded to float32.
 // ``weights`` are by group of ``weight_key`` and empty without weights; ``sample_of_turn`` names each turn's sample.
@@ -51,15 +52,19 @@ function sampleOfTurn(batch, returnsKind) {
   return returnsKind === "episode" ? owners : owners.map((_, turn) => turn);
 }
 
-// Advantages without any baseline.
-const noBaseline = (returns) => returns.map(Math.fround);
-
-// Advantages against the mean of the whole batch or, under ``leaveOneOut``, of the other episodes' samples.
-function batchBaseline(returns, owners, leaveOneOut) {
-  const inOneGroup = returns.map(() => 0);
-  const { means } = leaveOneOut ? meansOfOtherEpisodes(returns, inOneGroup, owners) : { means: null };
-  const mean = meanOf(returns);
-  return returns.map((value, sample) => Math.fround(value - (means === null ? mean : means[sample])));
+// The same with all samples in one group, roles mixed, as plain GRPO would have it. It has no group weights.
+function computeUngrouped(batch, settings) {
+  const { table, returns } = samplesAndReturns(batch, settings);
+  const all = [...returns.keys()];
+  const groups = all.length === 0 ? [] : [{ key: ["all"], level: BATCH_LEVEL, members: all, decided: all }];
+  const { advantages, statistics } = groupAdvantages(returns, groups, {}, {
+    scale: settings.grouping.scale_rewards,
+    leaveOneOut: settings.grouping.baseline === "leave_one_out",
+    owners: table.owners,
+    shrunk: null,
+  });
+  const sample_of_turn = sampleOfTurn(batch, settings.learner.returns);
+  return { samples: table.samples, returns, groups, statistics, advantages, weights: {}, sample_of_turn };
 }
 
 // The advantages with all but the largest set to 0: a ``share`` of them stays, rounded up. Size counts either way, and

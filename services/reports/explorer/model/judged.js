@@ -1,6 +1,5 @@
 "use strict";
 // One update as a strategy judges it: samples, groups, advantages, and what the page asks about them.
-const BATCH_LEVEL = "batch"; // the level of the one group under the strategy "none"
 const judgedUpdates = new Map(); // the last ones, by what they depend on
 
 // The judgement of an update; { problem } where the strategy cannot be applied. The same choice gives the same object.
@@ -21,27 +20,11 @@ function judgedNow(id, choice, run, trace) {
   if (problem !== null) return { problem: `${strategy.label}: ${problem}.` };
   try {
     const batch = batchFor(id, choice, trace);
-    const result = id === "none" ? ungrouped(batch, settings) : computeAdvantages(batch, settings);
+    const result = id === "none" ? computeUngrouped(batch, settings) : computeAdvantages(batch, settings);
     return completeJudgement(result, settings, batch, strategy);
   } catch (error) {
     return { problem: error.message };
   }
-}
-
-function ungrouped(batch, settings) {
-  const { table, returns } = samplesAndReturns(batch, settings);
-  const all = [...returns.keys()];
-  const groups = all.length === 0 ? [] : [{ key: ["all"], level: BATCH_LEVEL, members: all, decided: all }];
-  const { advantages, statistics } = groupAdvantages(returns, groups, {}, {
-    scale: settings.grouping.scale_rewards,
-    leaveOneOut: settings.grouping.baseline === "leave_one_out",
-    owners: table.owners,
-    shrunk: null,
-  });
-  return {
-    samples: table.samples, returns, groups, statistics, advantages, weights: {},
-    sample_of_turn: sampleOfTurn(batch, settings.learner.returns),
-  };
 }
 
 function completeJudgement(result, settings, batch, strategy) {

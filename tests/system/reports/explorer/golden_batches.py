@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from grpo_core.advantages.explained_variance import explained_sums
-from grpo_core.advantages.group_baseline import RunningBaseline
+from grpo_core.advantages.group_baseline import RunningBaseline, group_advantages
 from grpo_core.advantages.group_weights import GroupProgress
 from grpo_core.advantages.grouping import CLUSTER_FACTS
 from grpo_core.advantages.key_choice import NOTHING_KNOWN, after_batch
-from grpo_core.advantages.method import NO_BASELINE, AdvantageMethod
 from grpo_core.advantages.pipeline import AdvantageBatch, AdvantageMemory, compute_advantages
 from grpo_core.batching.minibatches import largest
 from grpo_core.batching.token_weights import turn_token_weights
 from grpo_core.settings import CHOOSE, GroupingSettings, LearnerSettings, Normalizer
-from grpo_core.types import Episode, Turn
+from grpo_core.types import Episode, Group, Turn
 from tests.system.reports.explorer.golden_losses import expected_losses, random_tokens
 from tests.system.reports.explorer.random_batches import (
     CLUSTERED,
@@ -63,15 +61,12 @@ def golden_batch(number: int) -> GoldenBatch:
     _add_clusters(batch, result)
     tokens = random_tokens(rng)
     step = {"maxCompletionLength": learner.max_completion_length, "batchTokensPerStep": float(rng.uniform(1, 500))}
-    leaves_out, share = bool(rng.random() < 0.5), float(rng.uniform(0.01, 1))
+    share = float(rng.uniform(0.01, 1))
     expected = _expected_advantages(result)
-    method = AdvantageMethod("batch", leave_one_out=leaves_out)
-    expected["none"] = NO_BASELINE.advantages(result.samples, result.returns).tolist()
-    expected["batch_mean"] = method.advantages(result.samples, result.returns).tolist()
+    expected["ungrouped"] = _ungrouped(result, grouping)
     expected["largest"] = largest(result.turn_advantages, share).tolist()
     expected["token_weights"] = _expected_token_weights(batch, learner, step)
     expected["losses"] = expected_losses(tokens, learner)
-    expected["explained"] = _expected_explained(result, grouping) if number % 3 == 0 else {}
     chain = grouping.model_copy(update={"keys": (CHOOSE,), "choices": (grouping.keys,)})
     expected["chain"] = after_batch(NOTHING_KNOWN, result.samples, result.returns, chain, running).explained(
         grouping.keys
@@ -81,9 +76,7 @@ def golden_batch(number: int) -> GoldenBatch:
         "settings": {"learner": learner.model_dump(mode="json"), "grouping": grouping.model_dump(mode="json")},
         "tokens": tokens,
         "step": step,
-        "leaves_out": leaves_out,
         "share": share,
-        "expressions": list(expected["explained"]),
     }
     return GoldenBatch(f"batch {number} ({' > '.join(grouping.keys)}, {learner.returns})", given, expected)
 
@@ -178,16 +171,15 @@ def _expected_token_weights(batch: Plain, learner: LearnerSettings, step: Plain)
     }
 
 
-def _expected_explained(result: AdvantageBatch, grouping: GroupingSettings) -> dict[str, dict[str, float]]:
-    found = explained_sums(result.samples, result.returns, grouping)
-    sums = {name: found.keys[found.same.get(name, name)] for name in (*found.keys, *found.same)}
-    return {
-        name: {
-            "between": each.between,
-            "within": each.within,
-            "left_out": each.left_out,
-            "groups": each.groups,
-            "by_country": each.by_country,
-        }
-        for name, each in sums.items()
-    }
+def _ungrouped(result: AdvantageBatch, grouping: GroupingSettings) -> list[float]:
+    """The advantages of all samples in one group."""
+    everything = tuple(range(len(result.samples)))
+    advantages, _ = group_advantages(
+        result.returns,
+        [Group(("all",), "batch", everything, everything)] if everything else [],
+        {},
+        scale=grouping.scale_rewards,
+        leave_one_out=grouping.baseline == "leave_one_out",
+        episodes=np.array([sample.episode for sample in result.samples], np.int64),
+    )
+    return advantages.tolist()

@@ -431,6 +431,19 @@ def test_a_page_of_a_long_run_is_small_enough(tmp_path: Path, opened: Open) -> N
         assert len(versions) > 50
 
 
+def test_the_demo_of_the_package_is_a_small_page(tmp_path: Path, opened: Open) -> None:
+    page_file = write_explorer(Path("demo"), tmp_path / "demo.html", lambda name, steps: lambda done: None)
+    assert page_file.stat().st_size < 2_000_000
+    for view in VIEWS:
+        with opened(f"view={view}", file=page_file) as page:
+            expect(page.locator("#title")).to_have_text("demo")
+    with opened("view=groups", file=page_file) as page:
+        expect(page.get_by_text("they are those that the run recorded")).to_be_visible()
+        page.locator("select[data-key=Strategy]").select_option("auto")  # its episodes have numbers to make clusters of
+        drawn(page)
+        assert page.locator(".notice.warning").count() == 0
+
+
 def test_hostile_names_stay_text(tmp_path: Path, opened: Open) -> None:
     run = traced_run(tmp_path / "run", updates=1)
     path = next(iter(trace_files(run / "traces").values()))
