@@ -62,7 +62,7 @@ function insideTrace(given, trace) {
 function show(context) {
   const view = VIEWS.find(({ id }) => id === context.choice.view) ?? VIEWS[0];
   const active = document.activeElement;
-  const focused = active?.dataset?.key;
+  const focused = focusPlace(active);
   rememberOpen();
   const head = document.getElementById("head");
   const chooser = runChooser(context);
@@ -120,9 +120,24 @@ function restoreOpen() {
   }
 }
 
-function refocus(active, key) {
+const withKey = (key) => [...document.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)];
+
+// What has the focus, by its key and which of those with that key it is; null for what has none.
+function focusPlace(active) {
+  const key = active?.dataset?.key;
+  return key === undefined ? null : { key, place: withKey(key).indexOf(active) };
+}
+
+function refocus(active, focused) {
   if (active?.isConnected && active !== document.body) active.focus({ preventScroll: true });
-  else if (key !== undefined) document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+  else if (focused !== null) focusAgain(focused, 4);
+}
+
+// Charts are drawn a few frames after the page, when their width is known.
+function focusAgain(focused, frames) {
+  const found = withKey(focused.key)[focused.place];
+  if (found) found.focus({ preventScroll: true });
+  else if (frames > 0) requestAnimationFrame(() => focusAgain(focused, frames - 1));
 }
 
 function comparisonView({ pages }) {

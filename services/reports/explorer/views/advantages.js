@@ -67,7 +67,7 @@ function heatFigure({ judged, trace, run, choose }) {
     const { turn } = judged.samples[sample];
     return turn === null ? judged.batch.episodes.block[judged.samples[sample].episode] : trace.turns.phase[turn];
   };
-  const columns = [...new Set([...judged.samples.keys()].map(columnOf))].slice(0, 40);
+  const columns = [...new Set([...judged.samples.keys()].map(columnOf))].sort(comparePhases).slice(0, 40);
   const cells = new Map();
   for (const sample of judged.samples.keys()) {
     const name = `${judged.samples[sample].role}/${columnOf(sample)}`;
@@ -92,6 +92,16 @@ function heatFigure({ judged, trace, run, choose }) {
     label: `Mean advantages of ${counted(roles.length, "role")} in ${counted(columns.length, "column")}.`,
     table: { head: [run.role_name, ...columns], rows: roles.map(({ label }, row) => [label, ...values[row]]) },
   });
+}
+
+// Phases of games by year, season and kind; other names by their numbers.
+function comparePhases(left, right) {
+  const order = (name) => {
+    const [, season, year, kind] = /^([SFW])(\d+)([MRA])$/.exec(name) ?? [];
+    return year === undefined ? null : Number(year) * 9 + "SFW".indexOf(season) * 3 + "MRA".indexOf(kind);
+  };
+  const [first, second] = [order(left), order(right)];
+  return first !== null && second !== null ? first - second : left.localeCompare(right, "en", { numeric: true });
 }
 
 function returnAgainstAdvantage(context) {

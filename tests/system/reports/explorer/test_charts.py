@@ -321,9 +321,6 @@ def test_a_line_chart_is_read_and_selected(show: Show) -> None:
         visited.keyboard.press("ArrowRight")
         visited.keyboard.press("Enter")
         assert calls(visited) == [[2]]
-        visited.evaluate("updateChart(built[0], { selected: 2 })")
-        assert visited.locator(".chart-selected-rule").count() == 1
-        expect(reader).to_be_focused()
         visited.keyboard.press("Tab")
         expect(visited.locator(".chart-tooltip")).to_be_hidden()
         box = box_of(reader)
@@ -332,6 +329,17 @@ def test_a_line_chart_is_read_and_selected(show: Show) -> None:
         visited.mouse.down()
         visited.mouse.up()
         assert calls(visited)[-1] == [1]
+
+
+def test_the_selected_place_is_marked_and_the_focus_outlives_a_new_width(show: Show) -> None:
+    with show([chart("lineChart", x=[10, 20, 30], series=[line([1, 2, 3])], selected=2)]) as visited:
+        assert visited.locator(".chart-selected-rule").count() == 1
+        reader = visited.get_by_role("slider")
+        reader.focus()
+        before = visited.locator(".chart-svg").get_attribute("width")
+        visited.set_viewport_size({"width": 900, "height": 700})
+        expect(visited.locator(".chart-svg")).not_to_have_attribute("width", before or "")
+        expect(reader).to_be_focused()
 
 
 def test_a_long_line_keeps_its_extremes_and_gaps(show: Show) -> None:

@@ -420,6 +420,20 @@ def test_keys_alone_reach_every_view(opened: Open) -> None:
             assert page.evaluate("() => document.activeElement.id") == f"tab-{view}"
 
 
+def test_the_focus_stays_where_one_pressed(opened: Open) -> None:
+    with opened("view=course") as page:
+        reader = page.locator("#view [role=slider]").nth(1)
+        reader.focus()
+        name = reader.get_attribute("aria-label")
+        page.keyboard.press("Home")
+        page.keyboard.press("Enter")
+        drawn(page)
+        page.wait_for_function("() => document.activeElement !== document.body")
+        assert choice(page)["update"] == "1"
+        assert page.evaluate("() => document.activeElement.getAttribute('aria-label')") == name
+        assert page.locator("#view [role=slider]").nth(1).evaluate("(node) => node === document.activeElement")
+
+
 def test_a_page_of_a_long_run_is_small_enough(tmp_path: Path, opened: Open) -> None:
     run = traced_run(tmp_path / "run", updates=500, detailed=2)
     page_file = write_explorer(run, None, lambda name, steps: lambda done: None)

@@ -52,6 +52,7 @@ def test_writing_removes_what_is_not_kept(tmp_path, trace, monkeypatch):
     "content",
     [b"", b"no gzip", gzip.compress(b"[]"), gzip.compress(b"{}"), gzip.compress(b'{"schema": 1}')[:-9],
      gzip.compress(b"[" * 100_000)],
+    ids=["empty", "text", "list", "table", "torn", "deep"],
 )  # fmt: skip
 def test_a_damaged_trace_is_named(tmp_path, content):
     path = tmp_path / "000001.json.gz"

@@ -90,6 +90,38 @@ def test_it_learns_which_action_pays(surgery, with_critic):
     assert found.audit(40, settings)["keys"] == ["seat+variant", "seat"]
 
 
+def test_a_trace_has_the_first_episodes_steps_and_their_losses():
+    policy = policy_of()
+    batch = batch_of(policy)
+    settings = LearnerSettings(returns="episode", **{**PLAIN, "minibatches": 2, "epochs": 2})
+    update = SmallLearner(policy, settings, SEAT, 0).step(batch, 6)
+    columns = update.trace.columns
+    assert [turn["turn"] for turn in columns["tokens"]] == [0, 1, 2, 3, 4]  # of two whole episodes
+    assert columns["turns"]["trained"] == [1] * 12
+    assert all(len(steps) == 2 for steps in columns["turns"]["steps"])  # one an epoch
+    assert columns["tokens"][0]["words"] == [f"action {int(batch.actions[0])}"]
+    for turn in columns["tokens"]:
+        assert [each["step"] for each in turn["passes"]] == columns["turns"]["steps"][turn["turn"]]
+        first, old = turn["passes"][0], turn["behaviour"][0]
+        if first["step"] == 0:  # nothing had changed yet
+            assert first["logprobs"][0] == pytest.approx(old, abs=1e-6)
+    whole = SmallLearner(policy_of(), settings, SEAT, 0).step(batch_of(policy_of()), 100).trace.columns
+    losses = [0.0] * 4
+    for turn in whole["tokens"]:
+        for each in turn["passes"]:
+            ratio = np.exp(each["logprobs"][0] - turn["behaviour"][0])
+            bounded = np.clip(ratio, 1 - settings.epsilon, 1 + settings.epsilon_high)
+            losses[each["step"]] -= each["weight"] * min(ratio * each["advantage"], bounded * each["advantage"])
+    steps = SmallLearner(policy_of(), settings, SEAT, 0).step(batch_of(policy_of())).steps
+    assert losses == pytest.approx([step.loss for step in steps], abs=1e-5)
+
+
+def test_an_update_with_a_critic_has_no_trace():
+    policy = policy_of()
+    settings = LearnerSettings(returns="per_phase", **PLAIN)
+    assert SmallLearner(policy, settings, SEAT, 0, critic=Critic(3)).step(batch_of(policy), 6).trace is None
+
+
 def test_a_critic_learns_the_returns():
     policy, settings = policy_of(), LearnerSettings(learning_rate=1e-2, lr_warmup_updates=0, epochs=4, discount=0.9)
     critic = Critic(3, (16,))

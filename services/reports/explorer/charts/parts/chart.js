@@ -1,20 +1,18 @@
 "use strict";
 // What charts share: a place as wide as its surroundings, a tooltip, announcements, and parts that can be pressed.
 const NARROWEST_CHART = 220; // pixels
-const chartUpdates = new WeakMap();
 
 // A chart that is drawn again when its width changes. ``draw(options, width, chart)`` returns { height, drawing,
 // controls, legend }: arrays of SVG nodes to look at and to operate, and a legend or null. ``chart.memory`` outlives a
 // drawing. Something focused keeps the focus if it has the same data-key afterwards.
 function makeChart(kind, options, draw) {
   const chart = chartPlace(kind);
-  let current = options;
   let width = 0;
   const redraw = () => {
     if (width === 0) return;
     const focused = chart.node.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
     chart.tooltip.hide();
-    const { height, drawing, controls = [], legend = null } = draw(current, width, chart);
+    const { height, drawing, controls = [], legend = null } = draw(options, width, chart);
     setChartSize(chart.svg, width, height);
     chart.drawing.replaceChildren(...drawing);
     chart.controls.replaceChildren(...controls);
@@ -25,16 +23,7 @@ function makeChart(kind, options, draw) {
     width = next;
     redraw();
   });
-  chartUpdates.set(chart.node, (changes) => {
-    current = { ...current, ...changes };
-    redraw();
-  });
   return chart.node;
-}
-
-// Draw a chart again with some options changed; keyboard focus stays where it is.
-function updateChart(node, changes) {
-  chartUpdates.get(node)(changes);
 }
 
 function chartPlace(kind) {
