@@ -54,7 +54,7 @@ def _run(folder: Path, cell: Path, add_bar: AddBar, most_bytes: int) -> dict[str
     details = detailed_updates(cell, NUMBERS, (), add_bar, most_bytes)
     return {
         "name": f"{METHODS[method].title if method in METHODS else method} on {task}",
-        "about": {"updates": max(map(int, details.traces), default=0)},
+        "about": {"world": task.replace("_", " "), "updates": max(map(int, details.traces), default=0)},
         **roles_of(_MEASURED, details.roles),
         "measures": [],
         "course": dynamics(_audits(folder, cell.name, details), _MEASURED),

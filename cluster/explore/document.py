@@ -36,7 +36,9 @@ def run_document(run_dir: Path, add_bar: AddBar, most_bytes: int = MOST_TRACE_BY
         raise RunError(f"{run_dir} holds no records of updates; train first, e.g. entente train smoke --run-dir RUN")
     data = load_run(run_dir, config.world.measured, finished=False)
     text = token_text(latest_checkpoint(run_dir))
-    return page_document(str(data.summary.get("run") or run_dir.name), [one_run(data, text, add_bar, most_bytes)])
+    return page_document(
+        str(data.summary.get("run") or run_dir.name), [one_run(data, config.task.name, text, add_bar, most_bytes)]
+    )
 
 
 def page_document(
@@ -51,14 +53,17 @@ def page_document(
     }
 
 
-def one_run(data: RunData, text: TokenText, add_bar: AddBar, most_bytes: int) -> dict[str, Any]:
+def one_run(data: RunData, world: str, text: TokenText, add_bar: AddBar, most_bytes: int) -> dict[str, Any]:
     """Return one run's part of the page: its course over updates, and updates in detail."""
     measured = data.measured
     details = detailed_updates(RunFolder(data.folder).traces, text, data.lineups, add_bar, most_bytes)
     facts = {name: data.summary.get(name) for name in ("run", "commit", "updates", "games", "episodes")}
     return {
         "name": str(data.summary.get("run") or data.folder.name),
-        "about": {name: value for name, value in facts.items() if value not in (None, "")},
+        "about": {
+            "world": world.replace("_", " "),
+            **{name: each for name, each in facts.items() if each not in (None, "")},
+        },
         **roles_of(measured, details.roles),
         "measures": [
             {"name": measure.name, "outcome": measure.outcome, "title": measure.title, "kind": measure.kind}

@@ -27,6 +27,12 @@ function choose(changes) {
   return redraw();
 }
 
+// Go to the answer of a question, as the run made the update, and bring it into view.
+function answerQuestion({ answer, at }, context) {
+  pageMemory.target = at;
+  return choose({ ...AS_TRAINED, compare: false, ...answer(context) });
+}
+
 addEventListener("popstate", () => {
   choice = readChoice(location.hash);
   redraw();
@@ -44,6 +50,7 @@ async function redraw() {
     run, trace);
   const context = {
     choice: checked, choose, redraw, run, runs, trace, judged, pages: pageData.pages, memory: pageMemory, afterwards: [],
+    trained: trace === null ? judged : judgedBy("trained", FIRST_CHOICE, run, trace),
     other: trace === null || !checked.compare ? null : judgedBy(checked.other, checked, run, trace),
     rows: trace === null || judged.problem !== null ? null : tokenRows(trace, judged, judged.settings.learner, checked),
   };
@@ -66,8 +73,9 @@ function show(context) {
   rememberOpen();
   const head = document.getElementById("head");
   const chooser = runChooser(context);
+  const line = whatIfLine(context);
   head.replaceChildren(pathBar(context), ...(chooser ? [chooser] : []), ...(context.trace ? [updateSlider(context)] : []),
-    tabList(context, view));
+    tabList(context, view), ...(line ? [line] : []));
   const body = view.needsTrace && !context.trace ? [notice("This run has no update in detail: its folder has no traces/. " +
     "The course below is what its records say.", "warning"), ...courseView(context)] : view.draw(context);
   const main = document.getElementById("view");

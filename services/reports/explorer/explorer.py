@@ -21,7 +21,7 @@ _ARITHMETIC = (
 _MODEL = ("choice", "recorded", "strategies", "judged", "token_rows")
 _VIEWS = (
     *("parts", "path", "strategy_controls", "dot_colors", "groups", "group_figures", "advantages", "course"),
-    *("inspector", "formulas", "loss_steps", "questions", "pitfalls", "tour"),
+    *("inspector", "formulas", "loss_steps", "glossary", "questions", "pitfalls", "tour"),
 )
 _STYLES = ("common.css", "ladder_page/ladder_page.css", "methods_page/methods_page.css", "explorer/charts.css")
 _BODY = """

@@ -28,6 +28,11 @@ const FIRST_CHOICE = {
   ablations: "", // names of switched-off parts of the loss, joined by "_"
   measure: null,
 };
+// The changes that make an update what the run made of it.
+const AS_TRAINED = {
+  strategy: "trained", returns: null, baseline: null, scale: null, shrinkage: null, weights: null, loss: null,
+  normalizer: null, ablations: "",
+};
 const SELECTION = ["update", "group", "episode", "turn", "token"]; // each lies within the one before
 
 function readChoice(address) {
@@ -70,3 +75,5 @@ function changedChoice(choice, changes) {
   if (outermost !== "token" && !("pass" in changes)) next.pass = 0;
   return next;
 }
+
+const isWhatIf = (choice) => Object.entries(AS_TRAINED).some(([name, value]) => choice[name] !== value);

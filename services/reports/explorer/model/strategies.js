@@ -119,7 +119,10 @@ function cutsFor(choice, trace) {
   if (given.length > 0) return given.sort((left, right) => left - right);
   const [low, high] = extentOf(valuesOfFact(trace, factFor(choice, trace))) ?? [0, 1];
   const parts = Math.min(Math.max(choice.number, 2), 8);
-  return Array.from({ length: parts - 1 }, (_, place) => low + ((high - low) * (place + 1)) / parts);
+  const between = valuesOfFact(trace, factFor(choice, trace)).every((value) => Number.isInteger(value)) ? (cut) =>
+    Math.floor(cut) + 0.5 : (cut) => cut; // no value lies on a boundary
+  const even = Array.from({ length: parts - 1 }, (_, place) => between(low + ((high - low) * (place + 1)) / parts));
+  return [...new Set(even)];
 }
 
 function valuesOfFact(trace, name) {

@@ -5,9 +5,9 @@ function advantagesView(context) {
   const { judged } = context;
   const parts = [strategyControls(context)];
   if (judged.problem !== null) return parts;
+  parts.push(...comparisonParts(context));
   parts.push(element("div", { class: "two" }, beforeAfterFigure(context), globalFigure(context)));
   parts.push(boxFigure(context), heatFigure(context), returnAgainstAdvantage(context));
-  parts.push(...comparisonParts(context));
   return parts;
 }
 
@@ -50,7 +50,7 @@ function boxFigure(context) {
     selected: choice.group === judged.names[index],
   }));
   return figureOf({
-    title: "Advantages by group", note: "Quartiles, whiskers of 1.5 interquartile ranges, outliers, and the mean as a diamond.",
+    title: `Advantages by group: ${roleTitle(context)}`, note: "Quartiles, whiskers of 1.5 interquartile ranges, outliers, and the mean as a diamond.",
     chart: boxPlots({ groups, yTitle: "advantage", onSelect: (place) => choose({ group: groups[place].group, episode: null }) }),
     label: `Advantages of ${counted(groups.length, "group")}.`,
     table: {
@@ -76,7 +76,7 @@ function heatFigure({ judged, trace, run, choose }) {
   }
   const values = roles.map(({ name }) => columns.map((column) => {
     const own = cells.get(`${name}/${column}`);
-    return own ? meanOf(pick(judged.advantages, own)) : null;
+    return own ? exactZero(meanOf(pick(judged.advantages, own))) : null;
   }));
   return figureOf({
     title: "Where the pull is", note: "Mean advantage by role and " + (judged.samplesAreTurns ? "phase" : "block") +
@@ -93,6 +93,9 @@ function heatFigure({ judged, trace, run, choose }) {
     table: { head: [run.role_name, ...columns], rows: roles.map(({ label }, row) => [label, ...values[row]]) },
   });
 }
+
+// A mean of values that add up to 0 is left with a rounding error.
+const exactZero = (value) => (Math.abs(value) < 1e-6 ? 0 : value);
 
 // Phases of games by year, season and kind; other names by their numbers.
 function comparePhases(left, right) {
@@ -141,7 +144,7 @@ function comparisonParts(context) {
   const panels = [judged, other].map((each, place) => ({ name: each.strategy.label, values: each.advantages,
     color: place ? "var(--line-TURKEY)" : "var(--accent)" }));
   return [section(`“${judged.strategy.label}” against “${other.strategy.label}”`,
-    element("div", { class: "card padded" },
+    element("div", { class: "card padded", id: "comparison" },
       element("p", { class: "headline", id: "comparison-text" }, changeText(found, judged, other)),
       choice.strategy === "trained" && trace.grouping.keys.some((key) => key.split("+").includes("phase")) ? notice(
         `The update had groups by phase already (${trace.grouping.keys.join(" > ")}).`) : null,

@@ -7,7 +7,7 @@ function courseView(context) {
   const parts = [];
   if (course.version.length === 0) parts.push(notice("This run has no audit records, so it has no course over updates."));
   else {
-    parts.push(performanceFigure(context), carriedFigure(context));
+    parts.push(carriedFigure(context), performanceFigure(context));
     const weights = weightsFigure(context);
     if (weights) parts.push(weights);
     parts.push(element("div", { class: "two" }, levelsFigure(context), balanceFigure(context)));
@@ -66,20 +66,20 @@ function smoothed(values) {
 
 // Which role carried an update: the sum of its advantages' sizes.
 function carriedFigure(context) {
-  const { run, trace, judged } = context;
+  const { run, trace, trained } = context;
   const series = rolesOfCourse(run).map(({ name, label, color }) => ({
     name: label, color, values: run.course.spread[name].map((value) => value ?? 0),
   }));
   const parts = [];
-  if (trace && judged?.problem === null) {
-    const pulls = pullByRole(judged);
+  if (trace && trained.problem === null) {
+    const pulls = pullByRole(trained);
     const total = sumOf([...pulls.values()]) || 1;
     const items = [...pulls].sort(([, left], [, right]) => right - left).map(([role, value]) => ({
-      name: roleOf(run, role).label, value: value / total, color: roleOf(run, role).color,
+      name: roleOf(run, role).label, value: (100 * value) / total, color: roleOf(run, role).color,
     }));
     parts.push(element("div", { class: "carried", id: "carried" },
       element("p", { class: "headline" }, `${items[0].name} carried update ${trace.version}: ${
-        percent(items[0].value)} of the pull.`), bars({ items, unit: "" })));
+        formatNumber(items[0].value)} % of the pull.`), bars({ items, unit: "%" })));
   }
   if (series.some(({ values }) => values.some((value) => value > 0))) {
     parts.push(stackedAreas({ x: run.course.version, series, xTitle: "update", yTitle: "sum of |advantage|",

@@ -41,7 +41,8 @@ function verdict({ judged, run }, sample) {
   const role = roleOf(run, judged.samples[sample].role).label;
   const group = judged.names[judged.groupOfSample[sample]];
   const better = judged.returns.filter((each) => each < value).length / judged.returns.length;
-  const standing = `Its return ${formatNumber(value)} is better than ${percent(better)} of this update's samples`;
+  const rank = better === 0 ? "the lowest of this update" : `better than ${percent(better)} of this update's samples`;
+  const standing = `Its return ${formatNumber(value)} is ${rank}`;
   let text;
   if (!Number.isFinite(baseline)) text = `${standing}, but nothing was known of ${role} yet, so its advantage is 0.`;
   else if (advantage === 0) text = `${standing}, and its group “${group}” has no other value: the advantage is 0.`;

@@ -24,13 +24,13 @@ function groupTable(context) {
     dataTable(head, rows, { caption: "Groups, judged samples and their baselines" }));
 }
 
-// Whether a group is large enough: it fell back, the error of its mean is large, or it is fine.
+// Whether a group is large enough, by how uncertain its mean is, in deviations of one return.
 function sizeVerdict(judged, index) {
   const group = judged.groups[index];
   if (group.level === RUNNING_LEVEL) return "fell back";
-  const { std, mean } = judged.statistics[index];
-  const error = std / Math.sqrt(episodesOf(judged, group));
-  return Number.isFinite(mean) && error > 0.5 * std ? "small" : "fine";
+  const error = 1 / Math.sqrt(episodesOf(judged, group));
+  if (error > 0.5) return "small";
+  return error > 0.3 ? "rather small" : "large enough";
 }
 
 function groupDetails(context) {
@@ -58,8 +58,8 @@ function groupDetails(context) {
       ["The group's own part of the mean", share < 1 ? percent(share) : null],
       ["Zero variance", zero ? "yes: all advantages are 0" : "no"],
     ]),
-    element("h4", {}, "Members, best first"),
-    dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", "Advantage"], rows, { caption: "Members", limit: 60 }));
+    dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", "Advantage"], rows, { caption: "Members, best first",
+      limit: 60 }));
 }
 
 function smallnessText(judged, index, episodes, atLeast) {
@@ -69,9 +69,10 @@ function smallnessText(judged, index, episodes, atLeast) {
       "mean of earlier updates.";
   }
   const error = 1 / Math.sqrt(episodes);
-  const verdict = error > 0.5 ? "Yes, it is small" : error > 0.3 ? "It is on the small side" : "No";
-  return `${verdict}: its mean comes from ${counted(episodes, "episode")}, so it is uncertain by ${percent(error)} of the ` +
-    "deviation of one return. What is uncertain in the baseline is noise in every advantage of the group.";
+  const answers = { small: "Yes, it is small", "rather small": "It is rather small", "large enough": "No, it is large enough" };
+  const least = smallestGroup(judged) === index ? " No group of this update has fewer." : "";
+  return `${answers[sizeVerdict(judged, index)]}: its mean comes from ${counted(episodes, "episode")}, so it is uncertain by ${percent(error)} of the ` +
+    `deviation of one return.${least} What is uncertain in the baseline is noise in every advantage of the group.`;
 }
 
 function sampleName({ judged, trace, run }, sample) {
@@ -84,7 +85,7 @@ function sizesFigure(context) {
   const role = shownRole(context);
   const indices = groupsOfRole(judged, role).slice(0, 40);
   const items = indices.map((index) => ({
-    group: judged.names[index], name: shortName(judged, index, role), value: judged.groups[index].decided.length,
+    group: judged.names[index], name: shortName(context, index, role), value: judged.groups[index].decided.length,
     color: roleOf(run, judged.samples[judged.groups[index].members[0]].role).color,
   }));
   return figureOf({

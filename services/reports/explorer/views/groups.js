@@ -51,7 +51,8 @@ function formationFigure(context) {
   const role = shownRole(context);
   const fact = factFor(choice, trace);
   const columns = formationColumns(context, role);
-  const points = formationPoints(context, role, columns);
+  const all = formationPoints(context, role, columns);
+  const points = choice.formed ? all.filter(({ group }) => group !== null) : all; // those of the groups that stand here
   const isHand = choice.strategy === "hand";
   const options = {
     points, layout: choice.formed ? "groups" : "scatter",
@@ -84,7 +85,8 @@ function formationFigure(context) {
 
 function formationNote({ judged, choice }) {
   const what = judged.samplesAreTurns ? "turn" : "episode";
-  const where = choice.formed ? "Each column is a group; the line is its mean, from which advantages are counted."
+  const where = choice.formed ? "Each column is a group; the line is the mean of all its members, from which " +
+    "advantages are counted. Members that a finer group judges stand there, so a column may have fewer."
     : "Press the button and the dots go to their groups.";
   return `Each dot is one ${what} of this update. ${where}`;
 }
@@ -103,26 +105,41 @@ function hiddenNotes({ judged }, role) {
 }
 
 // The groups that stand as columns: the largest of the role, in their order.
-function formationColumns({ judged, choice }, role) {
+function formationColumns(context, role) {
+  const { judged, choice } = context;
   const found = groupsOfRole(judged, role);
   const bySize = [...found].sort((left, right) => judged.groups[right].decided.length - judged.groups[left].decided.length);
   const kept = new Set(bySize.slice(0, MOST_COLUMNS));
   const selected = judged.byName.get(choice.group);
   if (selected !== undefined && found.includes(selected)) kept.add(selected);
-  return found.filter((index) => kept.has(index)).map((index) => ({ index, name: shortName(judged, index, role) }));
+  return found.filter((index) => kept.has(index)).map((index) => ({ index, name: shortName(context, index, role) }));
 }
 
-// A group's name without its role where only one role is shown.
-function shortName(judged, index, role) {
+// Whose groups are shown, as a title.
+const roleTitle = (context) => (shownRole(context) === "all" ? "all roles" : roleOf(context.run, shownRole(context)).label);
+
+// A group's name without its role where only one role is shown, and with its range where it was drawn by hand.
+function shortName({ judged, choice, trace }, index, role) {
   const { key, level } = judged.groups[index];
+  if (judged.strategy.id === "hand" && key.length === 2) {
+    const range = rangeOfPart(cutsFor(choice, trace), key[1]);
+    return role === "all" ? `${key[0]}, ${range}` : range;
+  }
   if (role === "all" || key.length < 2 || level === RUNNING_LEVEL) return judged.names[index];
   return key.filter((part) => part !== role).map(keyText).join(", ");
 }
 
+function rangeOfPart(cuts, part) {
+  if (part === 0) return `below ${axisNumber(cuts[0])}`;
+  return part === cuts.length ? `from ${axisNumber(cuts[part - 1])}` : `${axisNumber(cuts[part - 1])} to ${
+    axisNumber(cuts[part])}`;
+}
+
 function groupColumn(judged, index, name) {
   const { mean, zero_variance: zero } = judged.statistics[index];
-  const size = judged.groups[index].decided.length;
-  return { name, mean: Number.isFinite(mean) ? mean : null, note: zero ? `${size}, all 0` : String(size) };
+  const { decided, members } = judged.groups[index];
+  const size = decided.length < members.length ? `${decided.length} of ${members.length}` : String(decided.length);
+  return { name, mean: Number.isFinite(mean) ? mean : null, note: zero ? `${size}, all 0` : size };
 }
 
 function formationPoints({ judged, choice, trace, run }, role, columns) {

@@ -25,13 +25,16 @@ function updateCard(context) {
     ]), episodePicker(context));
 }
 
-// Episodes to choose from, best first.
+const hasTokens = (trace, episode) => turnsOfEpisode(trace, episode).some((turn) => trace.recorded.has(turn));
+
+// Episodes to choose from, best first; a point marks those whose tokens were recorded.
 function episodePicker({ trace, judged, choice, choose, run }) {
   if (judged.problem !== null) return null;
   const order = [...trace.episodes.id.keys()].sort((left, right) =>
     trace.episodes.reward[right] - trace.episodes.reward[left]);
   const options = [{ value: "", label: "choose an episode" }, ...order.map((episode) => ({
-    value: String(episode), label: `${episodeName(run, trace, episode)}: ${formatNumber(trace.episodes.reward[episode])}`,
+    value: String(episode), label: `${episodeName(run, trace, episode)}: ${formatNumber(trace.episodes.reward[episode])}${
+      hasTokens(trace, episode) ? " \u2022" : ""}`,
   }))];
   const value = choice.episode === null ? "" : String(choice.episode);
   return dropdown("Episode", options, value, (text) => choose({ episode: text === "" ? null : Number(text) }));
@@ -54,7 +57,8 @@ function episodeCard(context) {
 
 function moreFigures(title, pairs) {
   if (pairs.length === 0) return null;
-  return element("details", { "data-key": title }, element("summary", {}, title), figures(pairs));
+  const shown = pairs.map(([name, value]) => [name, typeof value === "number" ? axisNumber(value) : value]); // years
+  return element("details", { "data-key": title }, element("summary", {}, title), figures(shown));
 }
 
 function sampleFigures({ judged }, sample) {
@@ -106,7 +110,7 @@ function tokenText(context) {
   const { trace, choice, choose, rows } = context;
   const recorded = trace.recorded.get(choice.turn);
   if (!recorded) {
-    return element("p", { class: "soft" }, "Tokens of this turn were not recorded. Turns marked with a point have them.");
+    return element("p", { class: "soft" }, "Tokens of this turn were not recorded. ", toTokens(context));
   }
   const trainedAt = new Map(recorded.trained.map((place, token) => [place, token]));
   const slopes = recorded.trained.map((_, token) => slopeOf(rows, choice.turn, token));
@@ -136,6 +140,16 @@ function tokenText(context) {
       "Grey words were forced."),
     element("details", { "data-key": "prompt" }, element("summary", {}, "What it had read"),
       element("pre", { class: "prompt" }, recorded.prompt_text)));
+}
+
+// A way to a turn whose tokens were recorded: of this episode, or of another one.
+function toTokens({ trace, choice, choose }) {
+  const withPass = trace.tokens.filter((each) => each.passes.length > 0);
+  const near = withPass.find((each) => trace.episodeOfTurn[each.turn] === choice.episode) ?? withPass[0];
+  if (near === undefined) return "This update has none.";
+  const here = trace.episodeOfTurn[near.turn] === choice.episode;
+  return button(here ? "Go to a turn of this episode that has them" : "Go to an episode that has them", () => choose({
+    episode: trace.episodeOfTurn[near.turn], turn: near.turn, token: 0, view: "formulas" }));
 }
 
 function slopeOf(rows, turn, token) {

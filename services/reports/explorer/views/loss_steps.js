@@ -5,7 +5,8 @@ function lossSteps(context, turn) {
   const { rows, choice, trace } = context;
   const recorded = trace.recorded.get(turn);
   if (!recorded) {
-    return [notice("The tokens of this turn were not recorded, so the steps end here. Choose a turn marked with a point.")];
+    return [element("p", { class: "notice" }, "The tokens of this turn were not recorded, so the steps end here. ",
+      toTokens(context))];
   }
   const token = choice.token ?? 0;
   const row = rows.byPlace.get(`${turn}/${token}`);
@@ -17,7 +18,7 @@ function lossSteps(context, turn) {
   if (shown.loss.importance !== null) parts.push(importanceStep(shown));
   if (shown.settings.beta > 0) parts.push(klStep(shown));
   if (shown.settings.entropy_coef > 0) parts.push(entropyStep(shown));
-  parts.push(normalizerStep(shown), totalStep(shown));
+  parts.push(normalizerStep(shown), totalStep(shown, slopeInTraining(context, turn, token)));
   return [element("h2", {}, `Token “${tokenWord(trace, turn, token)}”`), ...parts];
 }
 
@@ -55,11 +56,12 @@ function surrogateStep({ settings, loss, advantage }) {
       `L = ${formatNumber(loss.surrogate)} (ρ = ${formatNumber(ratio)}, bound ${formatNumber(high)}, A = ${
         formatNumber(advantage)})`, loss.clipped ? "The ratio is bounded; the token keeps its gradient." : null);
   }
-  const bounds = settings.epsilon_high >= UNBOUNDED ? "no bounds" : `[${formatNumber(1 - epsilon)}, ${formatNumber(1 + high)}]`;
+  const isOff = settings.epsilon_high >= UNBOUNDED;
+  const bounds = isOff ? "no bounds" : `bounds ${formatNumber(1 - epsilon)} and ${formatNumber(1 + high)}`;
   return step("Clipped surrogate", "L = −min(ρ · A, clip(ρ) · A)",
-    `ρ = ${formatNumber(ratio)} in ${bounds}${delta === null ? "" : `, dual clip at ${formatNumber(delta)}`}, A = ${
+    `ρ = ${formatNumber(ratio)}, ${bounds}${delta === null ? "" : `, dual clip at ${formatNumber(delta)}`}, A = ${
       formatNumber(advantage)}: L = ${formatNumber(loss.surrogate)}`,
-    loss.clipped ? clipped[loss.clipped] : "Inside the bounds: the gradient flows.");
+    loss.clipped ? clipped[loss.clipped] : isOff ? "Clipping is switched off." : "No bound stops it: the gradient flows.");
 }
 
 function importanceStep({ loss, settings }) {
@@ -94,11 +96,20 @@ function normalizerStep({ settings, weight, turnTokens }) {
     counted(turnTokens, "trained token")})`, NORMALIZER_TEXTS[name]);
 }
 
-function totalStep({ loss, weight }) {
+// The slope under the run's own grouping and loss; null where the page shows just these.
+function slopeInTraining({ choice, trace, trained }, turn, token) {
+  if (!isWhatIf(choice) || trained.problem !== null) return null;
+  const rows = tokenRows(trace, trained, trained.settings.learner, { ...FIRST_CHOICE, pass: choice.pass });
+  return slopeOf(rows, turn, token);
+}
+
+function totalStep({ loss, weight, settings }, before) {
+  const ofTurn = ratioLevel(settings) === "token" ? "" : " The ratio is the turn's, so the slope is of all its tokens.";
+  const compared = before === null ? "" : ` In training the slope was ${formatNumber(before)}.`;
   return step("What the token adds", "weight · L, and its slope by log π",
     `${formatNumber(weight)} · ${formatNumber(loss.loss)} = ${formatNumber(weight * loss.loss)}; slope ${formatNumber(
-      weight * loss.slope)}`, loss.slope < 0 ? "The step makes this token more likely." : loss.slope > 0
-      ? "The step makes this token less likely." : "The step leaves this token alone.");
+      weight * loss.slope)}`, (loss.slope < 0 ? "The step makes this token more likely." : loss.slope > 0
+      ? "The step makes this token less likely." : "The step leaves this token alone.") + ofTurn + compared);
 }
 
 function lossControls(context) {
@@ -131,17 +142,19 @@ function differences({ rows }) {
   for (const [name, value] of Object.entries(plain)) {
     if (settings[name] !== value) items.push(`${name} = ${settings[name]} (plain GRPO: ${value ?? "off"})`);
   }
-  if (settings.epsilon_high !== settings.epsilon) {
+  if (settings.epsilon_high >= UNBOUNDED) items.push("no clipping (plain GRPO: between 0.8 and 1.2)");
+  else if (settings.epsilon_high !== settings.epsilon) {
     items.push(`epsilon_high = ${formatNumber(settings.epsilon_high)} beside epsilon = ${formatNumber(settings.epsilon)} ` +
       "(plain GRPO: both 0.2)");
   }
   if (settings.beta === 0) items.push("no KL penalty (plain GRPO: beta 0.04)");
+  if (settings.loss_type === "rloo") items.push("RLOO also asks for the baseline “leave one out”");
   const text = items.length === 0 ? "This is plain GRPO's loss." : `Against plain GRPO: ${items.join("; ")}.`;
   return element("p", { class: "soft" }, text);
 }
 
 // What clipping removed of the recorded tokens' pull.
-function clippingFigure({ rows, trace, choose, choice }) {
+function clippingFigure({ rows, run, trace, choose, choice }) {
   const { places, losses, weights, tokens } = rows;
   if (places.length === 0) {
     return notice("No token of this update was recorded with a pass, so there is nothing to say about clipping.");
@@ -156,7 +169,8 @@ function clippingFigure({ rows, trace, choose, choice }) {
   const rowsShown = clipped.map((row) => {
     const { turn, token } = places[row];
     return {
-      cells: [`${tokenWord(trace, turn, token)} in ${turnName(trace, turn)}`, losses[row].clipped,
+      cells: [`${tokenWord(trace, turn, token)} in ${turnName(trace, turn)} of ${episodeName(run, trace,
+        trace.episodeOfTurn[turn])}`, losses[row].clipped,
         Math.exp(losses[row].logRatio), tokens.advantages[row], weights[row] * unclipped[row].slope],
       onPress: () => choose({ episode: trace.episodeOfTurn[turn], turn, token }), selected: choice.turn === turn &&
         choice.token === token,
@@ -166,8 +180,12 @@ function clippingFigure({ rows, trace, choose, choice }) {
   return element("section", { class: "card padded", id: "clipping" }, element("h3", {}, "What did clipping remove?"),
     element("p", { class: "headline" }, `${counted(clipped.length, "token")} of ${formatNumber(places.length)} recorded ` +
       `(${percent(clipped.length / places.length)}), and ${percent(removed)} of their pull.`),
+    element("p", { class: "soft" }, `Recorded are the tokens of whole blocks of episodes, another block each update; the ` +
+      `update trained ${formatNumber(sumOf(trace.turns.trained))} tokens.`),
+    rows.settings.epsilon_high >= UNBOUNDED ? notice("Clipping is switched off here.") :
+    rows.settings.loss_type === "cispo" ? notice("CISPO bounds the ratio and keeps every gradient, so it removes none.") :
     clipped.length === 0 ? notice("Ratios stayed inside the bounds: the weights had hardly moved since the tokens were " +
       "sampled. Later passes (optimizer steps) of an update clip more.") :
       dataTable(["Token", "Bound", "Ratio", "Advantage", "Slope without the clip"], rowsShown, { caption:
-        "Clipped tokens, largest first", limit: 60 }));
+        `All ${counted(clipped.length, "clipped token")}, largest first`, limit: 60 }));
 }

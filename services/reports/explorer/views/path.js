@@ -2,12 +2,11 @@
 // Where one is: run, update, group, episode, turn and token, each a way back.
 
 function pathBar(context) {
-  const { choice, choose, run, trace, judged } = context;
+  const { choice, choose, run, trace } = context;
   const steps = [pathStep("Run", run.name, () => choose({ update: null, view: "course" }))];
   if (trace) steps.push(pathStep("Update", String(trace.version), () => choose({ group: null, episode: null })));
-  if (judged?.problem === null && choice.group !== null && judged.byName.has(choice.group)) {
-    steps.push(pathStep("Group", choice.group, () => choose({ episode: null, view: "groups" })));
-  }
+  const group = groupOfChoice(context);
+  if (group !== null) steps.push(pathStep("Group", group, () => choose({ group, episode: null, view: "groups" })));
   if (trace && choice.episode !== null) {
     steps.push(pathStep("Episode", episodeName(run, trace, choice.episode), () => choose({ turn: null })));
   }
@@ -19,6 +18,14 @@ function pathBar(context) {
   }
   steps[steps.length - 1].querySelector("button").setAttribute("aria-current", "location");
   return element("nav", { class: "path", "aria-label": "Selection" }, element("ol", {}, ...steps));
+}
+
+// The chosen group or that of the chosen sample; null without one.
+function groupOfChoice({ choice, trace, judged }) {
+  if (judged.problem !== null) return null;
+  if (judged.byName.has(choice.group)) return choice.group;
+  if (choice.episode === null || (judged.samplesAreTurns && choice.turn === null)) return null;
+  return judged.names[judged.groupOfSample[sampleFor(judged, trace, choice.episode, choice.turn)]];
 }
 
 function pathStep(kind, name, onPress) {

@@ -121,7 +121,9 @@ function outcomeGroups() {
         Math.round((group + 1) * size)));
       const advantages = advantagesOf(parts.map((part) => part.map(({ value }) => value)), "none");
       const kept = slopeOn(advantages, parts.flat().map(({ quality }) => quality));
-      return [bars({ items: [{ name: "signal that is left", value: kept, color: "var(--accent)" }], unit: "" }),
+      const items = [{ name: "one group", value: 100, color: "var(--soft)" },
+        { name: groups === 1 ? "1 group by return" : `${groups} groups by return`, value: 100 * kept, color: "var(--accent)" }];
+      return [bars({ items, unit: "%" }),
         element("p", { class: "headline" }, `A game of better play earns ${percent(kept)} of the advantage that it ` +
           "should.")];
     });

@@ -3,45 +3,55 @@
 
 const QUESTIONS = [
   {
-    text: "Why did this good game get a negative advantage?",
-    answer: (context) => {
-      const sample = surprisingSample(context);
+    text: "Why did this good game get a negative advantage?", at: "#verdict",
+    answer: ({ trained, trace }) => {
+      const sample = surprisingSample(trained, trace);
       if (sample === null) return { view: "formulas", episode: null };
-      const { episode, turn } = context.judged.samples[sample];
-      return { view: "formulas", group: context.judged.names[context.judged.groupOfSample[sample]], episode, turn };
+      const { episode, turn } = trained.samples[sample];
+      return { view: "formulas", group: trained.names[trained.groupOfSample[sample]], episode, turn };
     },
   },
   {
-    text: "What would per-phase groups have changed?",
+    text: "What would per-phase groups have changed?", at: "#comparison",
     answer: ({ trace, run }) => ({
-      view: "advantages", strategy: "trained", compare: true, group: null, other: otherThanTrained(trace, run),
+      view: "advantages", compare: true, group: null, other: otherThanTrained(trace, run),
     }),
   },
-  { text: "Which role carried this update?", answer: () => ({ view: "course" }) },
-  { text: "What did clipping remove?", answer: (context) => ({ view: "formulas", ...clippedSelection(context) }) },
+  { text: "Which role carried this update?", at: "#carried", answer: () => ({ view: "course" }) },
   {
-    text: "Is this group too small?",
-    answer: ({ judged }) => ({ view: "groups", episode: null, formed: true, group: smallestGroup(judged) }),
+    text: "What did clipping remove?", at: "#clipping",
+    answer: (context) => ({ view: "formulas", ...clippedSelection(context) }),
+  },
+  {
+    text: "Is this group too small?", at: "#group-details",
+    answer: ({ trained }) => ({ view: "groups", episode: null, formed: true, group: trained.names[smallestGroup(trained)] }),
   },
 ];
 
 // Groups by phase or, where the update had them already or cannot have them, by role.
 function otherThanTrained(trace, run) {
-  const hadPhases = trace.grouping.keys[0] === `${run.role_name}+phase`;
+  const hadPhases = trace.grouping.keys.some((key) => key.split("+").includes("phase"));
   return !hadPhases && strategyProblem(strategyOf("phase"), trace, trace.learner) === null ? "phase" : "role";
 }
 
 const questionText = (text, run) => text.replace("role", run.role_name);
 
-// The sample with a negative advantage whose return beats most of the update; null without any.
-function surprisingSample({ judged }) {
+// The sample with a negative advantage whose return beats most of the update; null without any. One whose tokens were
+// recorded comes first if it is among the better half, so that the derivation goes on to a token.
+function surprisingSample(judged, trace) {
   const negative = [...judged.samples.keys()].filter((sample) => judged.advantages[sample] < 0);
   if (negative.length === 0) return null;
-  return negative.reduce((best, sample) => (judged.returns[sample] > judged.returns[best] ? sample : best));
+  const sorted = [...judged.returns].sort((left, right) => left - right);
+  const median = sorted[Math.floor(sorted.length / 2)];
+  const hasTokens = (sample) => judged.samplesAreTurns && trace.recorded.get(sample)?.passes.length > 0;
+  const shown = negative.filter((sample) => hasTokens(sample) && judged.returns[sample] > median);
+  return (shown.length > 0 ? shown : negative).reduce((best, sample) =>
+    (judged.returns[sample] > judged.returns[best] ? sample : best));
 }
 
-// The clipped token with the largest pull, among all passes; nothing where none was clipped.
-function clippedSelection({ rows, trace }) {
+// The clipped token with the largest pull; nothing where none was clipped.
+function clippedSelection({ trained, trace }) {
+  const rows = tokenRows(trace, trained, trained.settings.learner, FIRST_CHOICE);
   const clipped = [...rows.places.keys()].filter((row) => rows.losses[row].clipped !== null);
   if (clipped.length === 0) return {};
   const pull = (row) => Math.abs(rows.weights[row] * rows.tokens.advantages[row]);
@@ -49,21 +59,25 @@ function clippedSelection({ rows, trace }) {
   return { episode: trace.episodeOfTurn[turn], turn, token };
 }
 
+// The index of the group with the fewest episodes.
 function smallestGroup(judged) {
   const sizes = judged.groups.map((group) => episodesOf(judged, group));
-  const smallest = sizes.indexOf(lowestOf(sizes));
-  return judged.names[smallest] ?? null;
+  return sizes.indexOf(lowestOf(sizes));
 }
 
 function questionList(context) {
-  const items = QUESTIONS.map(({ text, answer }) => {
-    const shown = questionText(text, context.run);
-    const disabled = context.judged?.problem !== null && context.judged?.problem !== undefined;
-    return element("li", {}, button(shown, () => context.choose(answer(context)), {
-      class: "question", disabled: disabled || !context.trace ? "" : null,
-    }));
-  });
+  const cannot = !context.trace || context.trained.problem !== null;
+  const items = QUESTIONS.map((question) => element("li", {}, button(questionText(question.text, context.run), () =>
+    answerQuestion(question, context), { class: "question", disabled: cannot ? "" : null })));
   return element("ol", { class: "questions" }, ...items);
+}
+
+// What the run is, in a sentence.
+function runSentence({ run, trace }) {
+  const world = run.about.world ? `, which plays ${run.about.world}` : "";
+  const update = trace ? ` Its update ${trace.version} is shown: ${counted(trace.episodes.id.length, "episode")}, grouped by ${
+    trace.grouping.keys.join(" > ")}, with the loss ${trace.learner.loss_type}.` : "";
+  return element("p", { class: "lead" }, `This is the run “${run.name}”${world}.${update}`);
 }
 
 function startView(context) {
@@ -73,12 +87,14 @@ function startView(context) {
     element("p", { class: "lead" }, "This page shows what training learned from: which episodes were compared with which, " +
       "what that made of their rewards, and what it did to each token. Everything is computed again in your browser, so " +
       "you can change the grouping and see what the same update would have been."),
+    runSentence(context),
     section("Ask this run", questionList(context)),
     section("Look around", element("div", { class: "doors" }, ...VIEWS.filter(({ id, needsPages }) => id !== "start" &&
       (!needsPages || Object.keys(pages).length > 0)).map(
       ({ id, title, about: text }) => element("div", { class: "card padded" },
         button(title, () => choose({ view: id }), { class: "door" }), element("p", { class: "soft" }, text))))),
-    section("The run", figures([["Name", run.name], ["Commit", about.commit], ["Updates", about.updates],
+    glossary(),
+    section("The run", figures([["World", about.world],["Name", run.name], ["Commit", about.commit], ["Updates", about.updates],
       ["Games", about.games], ["Episodes", about.episodes], ["Updates in detail", Object.keys(run.traces).length]])),
   ];
   if (runs.length > 1) {

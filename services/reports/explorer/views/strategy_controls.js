@@ -11,7 +11,9 @@ function strategyControls(context) {
   const numbers = numericFacts(trace);
   const inForce = { ...trace.grouping, returns: trace.learner.returns };
   const parts = [
-    dropdown("Strategy", options, choice.strategy, (id) => choose({ strategy: id, group: null }), { hint: strategy.note }),
+    dropdown("Strategy", options, choice.strategy, (id) =>
+      choose({ strategy: id, group: null, ...(id === "hand" ? { formed: false } : {}) }), { hint: strategyHint(strategy,
+      trace) }),
     slider("Number of groups", counts, nearestNumber(counts, choice.number), (number) => choose({ number, cuts: null }),
       { disabled: !usesNumber, hint: usesNumber ? null : "for clusters, bins and boundaries" }),
   ];
@@ -37,15 +39,17 @@ function strategyControls(context) {
       "warning"));
   }
   if (judged.problem !== null) notes.push(notice(judged.problem, "warning"));
-  const changed = ["strategy", "returns", "baseline", "scale", "shrinkage", "weights"].some((name) =>
-    choice[name] !== FIRST_CHOICE[name]);
-  if (changed) {
-    notes.push(element("p", { class: "notice note" }, "You are looking at what this update would have been. ",
-      button("Back to how it was", () => choose({
-        strategy: "trained", returns: null, baseline: null, scale: null, shrinkage: null, weights: null, group: null,
-      }))));
-  }
   return element("div", { class: "control-card card" }, element("div", { class: "controls" }, ...parts), ...notes);
+}
+
+const strategyHint = ({ note, clusters }, trace) => (clusters ? `${note} Here: ${trace.clusters.features.join(", ")}.` :
+  note);
+
+// A line on every view while one looks at what the update would have been; null otherwise.
+function whatIfLine({ choice, choose }) {
+  if (!isWhatIf(choice)) return null;
+  return element("p", { class: "what-if", role: "status" }, "You changed the grouping or the loss: figures are what this " +
+    "update would have been. ", button("Back to how it was", () => choose({ ...AS_TRAINED, group: null })));
 }
 
 function strategyOptions(trace, learner) {

@@ -10,7 +10,7 @@ const TOUR = [
   },
   {
     title: "Where you are", changes: { view: "groups", formed: false, strategy: "trained" }, at: ".path",
-    text: "A run has updates, an update has groups, a group has episodes, an episode has turns, a turn has tokens. This " +
+    text: "A run has updates, an update has groups of samples (episodes or their turns), a turn has tokens. This " +
       "line says where you are; press any part to go back. The address keeps it, so you can send a link.",
   },
   {
@@ -31,10 +31,11 @@ const TOUR = [
   {
     title: "What groups leave", changes: { view: "advantages", strategy: "trained" }, at: ".two",
     text: "Left: returns and the advantages made of them. Right: one global mean against groups. Groups take out what the " +
-      "position gave, and keep what was done in it.",
+      "position gave, and keep what was done in it. The scatter further down shows which good returns became negative.",
   },
   {
-    title: "From an episode to a token", changes: (context) => QUESTIONS[0].answer(context), at: "#verdict",
+    title: "From an episode to a token", changes: (context) => ({ ...AS_TRAINED, ...QUESTIONS[0].answer(context) }),
+    at: "#verdict",
     text: "This game went well and still got a negative advantage: its group did better. Below, each step has its formula " +
       "and this token's own numbers.",
   },
@@ -52,13 +53,13 @@ const TOUR = [
 
 // The box of the tour; null while there is none.
 function tourBox(context) {
-  const { memory, choose, redraw } = context;
+  const { memory, choose } = context;
   if (memory.tour === undefined || memory.tour === null) return null;
   const place = memory.tour;
   const { title, text } = TOUR[place];
   const go = (next) => {
     memory.tour = next;
-    if (next === null) redraw();
+    if (next === null) choose({ ...AS_TRAINED, view: "start" });
     else {
       const { changes } = TOUR[next];
       memory.tourMoved = true;
@@ -77,9 +78,12 @@ function tourBox(context) {
 // Marks what the tour's step is about, and brings it into view.
 function showTourTarget({ memory }) {
   for (const marked of document.querySelectorAll(".tour-target")) marked.classList.remove("tour-target");
-  if (memory.tour === undefined || memory.tour === null) return;
-  const target = document.querySelector(TOUR[memory.tour].at);
+  const inTour = memory.tour !== undefined && memory.tour !== null;
+  const selector = inTour ? TOUR[memory.tour].at : memory.target;
+  if (!selector) return;
+  const target = document.querySelector(selector);
   target?.classList.add("tour-target");
-  if (memory.tourMoved) target?.scrollIntoView({ block: "start", behavior: reducedMotion() ? "auto" : "smooth" });
+  if (memory.tourMoved || !inTour) target?.scrollIntoView({ block: "start", behavior: reducedMotion() ? "auto" : "smooth" });
   memory.tourMoved = false;
+  memory.target = null; // an answer is marked once
 }

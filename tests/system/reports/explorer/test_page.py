@@ -347,7 +347,7 @@ def test_the_role_that_carried_an_update_is_named(opened: Open, trace: dict[str,
              for _ in range(turns)]  # fmt: skip
     pull = {role: sum(abs(a) for a, r in zip(trace["advantages"], roles, strict=True) if r == role) for role in roles}
     first = max(pull, key=lambda role: pull[role])
-    share = f"{100 * pull[first] / sum(pull.values()):.0f} %"
+    share = f"{shown(100 * pull[first] / sum(pull.values()))} %"
     with opened() as page:
         page.get_by_role("button", name="Which country carried this update?").click()
         drawn(page)
@@ -378,6 +378,39 @@ def test_the_smallest_group_says_how_uncertain_it_is(opened: Open, trace: dict[s
         drawn(page)
         details = page.locator("#group-details")
         expect(details).to_contain_text("its mean comes from 14 episodes, so it is uncertain by 27 %")
+
+
+def test_questions_are_about_what_the_run_did_whatever_was_tried_before(opened: Open, trace: dict[str, Any]) -> None:
+    tried = "view=start&strategy=role&loss=rloo&weights=none&baseline=leave_one_out"
+    with opened() as plain, opened(tried) as changed:
+        expect(changed.get_by_text("You changed the grouping or the loss")).to_be_visible()
+        for name, place in (("What did clipping remove?", "#clipping .headline"),
+                            ("Which country carried this update?", "#carried .headline"),
+                            ("Why did this good game get a negative advantage?", "#verdict")):  # fmt: skip
+            texts = []
+            for page in (plain, changed):
+                page.get_by_role("tab", name="Start").click()
+                drawn(page)
+                page.get_by_role("button", name=name).click()
+                drawn(page)
+                texts.append(page.locator(place).inner_text())
+                assert page.locator(".tour-target").count() == 1  # the answer is marked
+            assert texts[0] == texts[1]
+        assert changed.get_by_text("You changed the grouping or the loss").count() == 0
+
+
+def test_a_turn_without_tokens_leads_to_one_that_has_them(opened: Open, tmp_path: Path) -> None:
+    page_file = write_explorer(Path("demo"), tmp_path / "demo.html", lambda name, steps: lambda done: None)
+    with opened("view=formulas", file=page_file) as page:
+        turn = page.evaluate("""async () => {
+          const trace = await traceOf(runs[0], nearestVersion(runs[0], null));
+          return [...trace.turns.phase.keys()].find((turn) => !trace.recorded.has(turn));
+        }""")
+        page.evaluate("(turn) => choose({ turn })", turn)
+        drawn(page)
+        page.get_by_role("button", name=re.compile("Go to an? (episode|turn)")).first.click()
+        drawn(page)
+        expect(page.get_by_text("What the token adds")).to_be_visible()
 
 
 def test_pitfalls_answer_their_sliders(opened: Open) -> None:

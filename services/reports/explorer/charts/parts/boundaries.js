@@ -26,13 +26,13 @@ function boundaryHandles(layer, svg) {
     line.setAttribute("d", `M0 ${axes.top}V${axes.bottom}`);
     setAttributes(hit, { y: axes.top, height: axes.bottom - axes.top });
     grip.setAttribute("transform", `translate(0 ${axes.bottom - 26})`);
-    text.textContent = formatNumber(value);
+    text.textContent = axisNumber(value);
     const nearRight = axes.xScale(shown) + textWidth(text.textContent) + 12 > axes.right;
     setAttributes(text, { x: nearRight ? -6 : 6, y: axes.top + 12, "text-anchor": nearRight ? "end" : "start" });
     setAttributes(handle, {
       "aria-label": `Boundary ${index + 1} of ${boundaries.length}${xTitle ? ` on ${xTitle}` : ""}`,
       "aria-valuemin": domain[0], "aria-valuemax": domain[1], "aria-valuenow": shown,
-      "aria-valuetext": formatNumber(value),
+      "aria-valuetext": axisNumber(value),
     });
   }
 

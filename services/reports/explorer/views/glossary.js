@@ -1,0 +1,29 @@
+"use strict";
+// Words of the page, in a sentence each.
+const GLOSSARY = [
+  ["sample", "What gets one advantage: a whole episode or, with returns by turn, each of its turns."],
+  ["role", "The seat that was played, such as a country. Samples of different roles are never compared."],
+  ["group", "Samples that are compared with one another. Their mean return is the baseline."],
+  ["level", "The key of the chain that made a group, from fine to coarse. A group that is too small falls back to the next."],
+  ["running", "The last level: samples without a large enough group are compared with their role's mean of earlier updates."],
+  ["judged, members", "A group's members make its mean; it judges those of them that no finer group judged."],
+  ["advantage", "The return less the baseline, divided by a deviation. Above 0, what was done is made more likely."],
+  ["without signal", "Advantage 0: all returns of the group were equal."],
+  ["pull", "The sum of the sizes of advantages or slopes: by how much samples or tokens move the policy."],
+  ["slope", "The derivative of the loss by a token's log-probability; its weight in the loss included. Below 0, the step makes " +
+    "the token more likely."],
+  ["line-up", "Who sat at the other seats, versions included."],
+  ["fork", "The saved position that an episode went on from."],
+  ["block", "Episodes that were played from the same start, such as eight games of one country against the same opponents."],
+  ["segment", "Opening, midgame or endgame."],
+  ["phase", "A phase of a game of Diplomacy: S1901M is the spring of 1901, F is fall and W winter; M is for moves, R for " +
+    "retreats, A for adjustments. Other worlds count steps."],
+  ["normaliser", "What weighs equally in the loss: tokens, turns, or episodes. “auto” follows the kind of loss."],
+  ["forced", "A token without a choice, because only one was legal. It is not trained."],
+];
+
+function glossary() {
+  const items = GLOSSARY.flatMap(([word, text]) => [element("dt", {}, word), element("dd", {}, text)]);
+  return element("details", { class: "card padded glossary", "data-key": "glossary" },
+    element("summary", {}, "Words of this page"), element("dl", {}, ...items));
+}
