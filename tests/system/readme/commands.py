@@ -80,6 +80,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Run("entente", prints="Commands", exit_code=2),
     Run("make demo", _settings(), "done: runs/demo/summary.json", "runs/demo/games/trained-greedy/FRANCE.json"),
     Run("entente report runs/demo", writes="runs/demo/report.html"),
+    Elsewhere("entente explore", "tests/system/reports/explorer/test_page.py"),
     Run("entente explore runs/demo", writes="runs/demo/explore.html"),
     Elsewhere("entente play --web", "tests/system/play_server/test_page.py"),
     Elsewhere("entente play --web --seat FRANCE=person --default runs/demo", "tests/system/play_server/test_page.py"),
