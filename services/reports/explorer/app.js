@@ -96,13 +96,13 @@ function show(context) {
   document.body.dataset.drawn = String(drawing);
 }
 
-function tabList({ choice: { view: chosen }, pages }, view) {
+function tabList({ pages }, view) {
   const tabs = VIEWS.filter(({ needsPages }) => !needsPages || Object.keys(pages).length > 0).map(({ id, title }) =>
     button(title, () => choose({ view: id }), {
       role: "tab", id: `tab-${id}`, "aria-selected": String(id === view.id), "aria-controls": "view",
       tabindex: id === view.id ? 0 : -1, "data-key": `tab/${id}`,
     }));
-  const list = element("div", { class: "tabs", role: "tablist", "aria-label": "Views", "data-chosen": chosen }, ...tabs);
+  const list = element("div", { class: "tabs", role: "tablist", "aria-label": "Views" }, ...tabs);
   list.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (step === undefined) return;

@@ -18,13 +18,11 @@ from playwright.sync_api import Browser
 
 from cluster.comparison.methods import METHODS
 from cluster.comparison.plans import PLANS
-from tests.system.reports import test_pages
 from tests.system.reports.test_pages import LAPTOP, PHONE, Visit
 from tests.system.support.training_process import ENTENTE, PATIENCE_S, handle_stop_signals
 
 pytestmark = pytest.mark.system
 
-browser = test_pages.browser  # a fixture
 QUICK = ("--tasks", "cartpole", "--methods", "grpo_time,grpo_auto", "--seeds", "2", "--processes", "1")
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect
 
 from services.environments.diplomacy.game import DiplomacyGame
 from tests.system.support.play_server import PlayServer, write_small_policy
@@ -22,16 +20,9 @@ LIMIT_MS = 120_000  # of every wait: far above what a busy machine takes
 MOST_PHASES = 80
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("no Chromium on this machine (apt-get install chromium)")
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        expect.set_options(timeout=LIMIT_MS)
-        yield made
-        made.close()
+@pytest.fixture(scope="module", autouse=True)
+def patient() -> None:
+    expect.set_options(timeout=LIMIT_MS)
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,9 @@ from playwright.sync_api import Browser
 from services.reports.ladder_page.ladder_page import ladder_page
 from services.reports.page import write_page
 from tests.ladder_documents import document
-from tests.system.reports import test_pages
 from tests.system.reports.test_pages import LAPTOP, PHONE, Visit
 
 pytestmark = pytest.mark.system
-
-browser = test_pages.browser  # a fixture
 
 
 @pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])

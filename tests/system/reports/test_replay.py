@@ -20,7 +20,7 @@ from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.environments.playing import Policy
 from services.reports.game_viewer.decisions import Judgement, read_decisions, write_decisions
-from tests.system.reports.test_pages import LAPTOP, PHONE, Visit, browser  # noqa: F401  (a fixture)
+from tests.system.reports.test_pages import LAPTOP, PHONE, Visit
 from tests.unit.opponents.insight.cases import peaked_policy
 
 pytestmark = pytest.mark.system
@@ -96,7 +96,7 @@ def pair(games: tuple[Path, Path]) -> Path:
 @pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_decision_shows_what_was_read_and_what_might_have_been(
-    browser: Browser,  # noqa: F811
+    browser: Browser,
     games: tuple[Path, Path],
     replay: Path,
     viewport: dict[str, int],
@@ -129,7 +129,7 @@ def test_a_decision_shows_what_was_read_and_what_might_have_been(
         assert page.locator("img").count() == 0, "texts are shown as texts"
 
 
-def test_a_judgement_is_told_in_figures_and_words(browser: Browser, replay: Path) -> None:  # noqa: F811
+def test_a_judgement_is_told_in_figures_and_words(browser: Browser, replay: Path) -> None:
     def figures(page: Page) -> dict[str, str]:
         rows = page.locator(".judgement .figure").all()
         return {row.locator("dt").inner_text(): row.locator("dd").inner_text() for row in rows}
@@ -158,7 +158,7 @@ def open_at(page: Page, phase: str, power: str = "FRANCE") -> None:
     expect(page.locator("#place")).to_have_text(phase)
 
 
-def test_an_address_leads_to_a_phase_and_back_leads_back(browser: Browser, replay: Path) -> None:  # noqa: F811
+def test_an_address_leads_to_a_phase_and_back_leads_back(browser: Browser, replay: Path) -> None:
     with Visit(browser, replay, LAPTOP) as page:
         page.click("#next")
         page.keyboard.press("ArrowRight")
@@ -187,7 +187,7 @@ def test_an_address_leads_to_a_phase_and_back_leads_back(browser: Browser, repla
         expect(page.locator("#place")).to_have_text("S1901M")
 
 
-def test_the_link_is_copied(browser: Browser, replay: Path) -> None:  # noqa: F811
+def test_the_link_is_copied(browser: Browser, replay: Path) -> None:
     with Visit(browser, replay, LAPTOP) as page:
         open_at(page, "S1903M")
         page.click("#copy")
@@ -198,7 +198,7 @@ def test_the_link_is_copied(browser: Browser, replay: Path) -> None:  # noqa: F8
         assert page.input_value("#paste") == f"{replay.as_uri()}#phase=S1903M&power=FRANCE"
 
 
-def test_messages_are_shown_in_their_phase(browser: Browser, replay: Path) -> None:  # noqa: F811
+def test_messages_are_shown_in_their_phase(browser: Browser, replay: Path) -> None:
     with Visit(browser, replay, LAPTOP) as page:
         assert page.locator("#press").is_hidden()
         open_at(page, "F1901M")
@@ -206,7 +206,7 @@ def test_messages_are_shown_in_their_phase(browser: Browser, replay: Path) -> No
         assert lines == ["France to England: Peace in the Channel?", f"France to all: {EVIL}"]
 
 
-def test_why_leads_from_orders_to_their_decision(browser: Browser, replay: Path) -> None:  # noqa: F811
+def test_why_leads_from_orders_to_their_decision(browser: Browser, replay: Path) -> None:
     with Visit(browser, replay, LAPTOP) as page:
         why = page.get_by_role("button", name="Why France chose these orders")
         assert page.locator("button.why").count() == 1, "bots are not asked"
@@ -223,7 +223,7 @@ def test_why_leads_from_orders_to_their_decision(browser: Browser, replay: Path)
 @pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_two_games_go_in_step_from_where_they_part(
-    browser: Browser,  # noqa: F811
+    browser: Browser,
     pair: Path,
     viewport: dict[str, int],
     scheme: str,
@@ -244,7 +244,7 @@ def test_two_games_go_in_step_from_where_they_part(
         assert page.locator('th:not([scope="col"]):not([scope="row"])').count() == 0
 
 
-def test_every_control_of_two_games_works(browser: Browser, pair: Path) -> None:  # noqa: F811
+def test_every_control_of_two_games_works(browser: Browser, pair: Path) -> None:
     with Visit(browser, pair, LAPTOP) as page:
         page.get_by_label("only powers whose orders differ").check()
         assert page.locator(".side-of-pair >> nth=0 >> .power").count() == 1
@@ -275,7 +275,7 @@ def test_every_control_of_two_games_works(browser: Browser, pair: Path) -> None:
         expect(page.locator("#copied")).to_have_text("Link copied.")
 
 
-def test_a_page_inside_a_notebook_works_without_an_address(browser: Browser, replay: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_page_inside_a_notebook_works_without_an_address(browser: Browser, replay: Path, tmp_path: Path) -> None:
     outer = tmp_path / "notebook.html"
     outer.write_text(
         f'<iframe srcdoc="{html.escape(replay.read_text(), quote=True)}" width="900" height="700"></iframe>'

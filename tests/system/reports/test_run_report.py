@@ -12,12 +12,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from services.reports.run_report.run_report import write_report
 from tests.long_run import long_run
 from tests.measured import DIPLOMACY, TOPICS
-from tests.system.reports import test_pages
 from tests.system.reports.test_pages import LAPTOP, PHONE, Visit
 
 pytestmark = pytest.mark.system
 
-browser = test_pages.browser  # a fixture
 UPDATES = 500
 MOST_BYTES = 8_000_000
 DRAW_TIMEOUT_MS = 120_000.0  # of all charts, on a machine that is busy

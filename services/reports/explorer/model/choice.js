@@ -61,7 +61,7 @@ function addressOf(choice) {
 // A change of the selection drops what lay within the old one, unless the change names it too.
 function changedChoice(choice, changes) {
   const next = { ...choice, ...changes };
-  const isInner = (name) => SELECTION.indexOf(name);
+  const depth = (name) => SELECTION.indexOf(name);
   const outermost = SELECTION.find((name) => name in changes && changes[name] !== choice[name]);
   if ("run" in changes && changes.run !== choice.run) {
     for (const name of [...SELECTION, "role", "fact", "cuts"]) if (!(name in changes)) next[name] = FIRST_CHOICE[name];
@@ -69,9 +69,8 @@ function changedChoice(choice, changes) {
   }
   if (outermost === undefined) return next;
   for (const name of SELECTION) {
-    if (isInner(name) > isInner(outermost) && !(name in changes)) next[name] = null;
+    if (depth(name) > depth(outermost) && !(name in changes)) next[name] = null;
   }
-  if (outermost === "update" && !("role" in changes)) next.role = choice.role;
   if (outermost !== "token" && !("pass" in changes)) next.pass = 0;
   return next;
 }

@@ -41,17 +41,16 @@ function completeTrace(run, trace) {
   const episodeOfTurn = episodes.turns.flatMap((count, episode) => new Array(count).fill(episode));
   const batch = {
     role_name: run.role_name,
-    episodes: { ...episodes, outcome: episodes.outcome },
-    turns: { ...turns },
+    episodes,
+    turns,
     running: trace.running,
     progress: trace.progress,
   };
   // The file has the shortest decimals that give each float32 again.
   for (const turn of trace.tokens) roundedToFloat32(turn);
-  trace.returns = trace.returns.map(asFloat32);
   trace.advantages = trace.advantages.map(asFloat32);
   const recorded = new Map(trace.tokens.map((each) => [each.turn, each]));
-  return { ...trace, version: trace.version, batch, firstTurn, episodeOfTurn, recorded };
+  return { ...trace, batch, firstTurn, episodeOfTurn, recorded };
 }
 
 const asFloat32 = (value) => (value === null ? null : Math.fround(value));

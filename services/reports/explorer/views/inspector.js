@@ -67,7 +67,7 @@ function sampleFigures({ judged }, sample) {
 }
 
 // The episode's turns as buttons, coloured by their advantage.
-function turnStrip({ trace, choice, choose, judged, memory }) {
+function turnStrip({ trace, choice, choose, judged }) {
   const turns = turnsOfEpisode(trace, choice.episode);
   const largest = judged.problem === null ? highestOf(judged.advantages.map(Math.abs)) || 1 : 1;
   const shown = turns.slice(0, 400);
@@ -82,7 +82,7 @@ function turnStrip({ trace, choice, choose, judged, memory }) {
     press.append(element("span", { "aria-hidden": "true" }, trace.recorded.has(turn) ? "\u2022" : ""));
     return press;
   });
-  const note = memory.strip ?? "Colour: advantage; a point: its tokens were recorded.";
+  const note = "Colour: advantage; a point: its tokens were recorded.";
   return element("div", {}, element("h3", {}, `Turns (${turns.length})`), element("div", { class: "turns" }, ...buttons),
     element("p", { class: "soft small" }, turns.length > shown.length ? `${note} The first ${shown.length} are here.` : note));
 }

@@ -17,7 +17,6 @@ from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.errors import DivergenceError, GroupingError
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from services.reports.page import asset, page, write_page
-from tests.system.reports import test_pages
 from tests.system.reports.explorer.golden_batches import GoldenBatch, episodes_of, golden_batch
 from tests.system.reports.explorer.random_batches import (
     CLUSTERED,
@@ -31,7 +30,6 @@ from tests.system.reports.test_pages import LAPTOP, Visit
 
 pytestmark = pytest.mark.system
 
-browser = test_pages.browser  # a fixture
 
 FOLDER = "explorer/arithmetic"
 BATCHES = 1000
