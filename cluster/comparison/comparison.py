@@ -14,6 +14,7 @@ from typing import Any
 from cluster.comparison.cell import Cell, Row, json_bytes, run_cell
 from cluster.comparison.plans import Plan
 from cluster.errors import RunError
+from cluster.runs.provenance import commit
 from cluster.runtime.local_ray import local_ray, prepare_local_ray
 from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.errors import DivergenceError, one_line
@@ -32,6 +33,7 @@ class Finished:
     rows: tuple[dict[str, Any], ...]
     error: str = ""  # why it diverged
     failure: str = ""  # why there is nothing: not kept, so that resuming runs it again
+    commit: str = ""  # of the code that ran it
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,9 @@ def compare(
     known = {cell.name: _read(folder, cell) for cell in cells}
     begin(len(cells))
     advance(sum(found is not None for found in known.values()))
+    others = {found.commit for found in known.values() if found is not None} - {commit()}
+    if others:
+        notice(f"some runs were made by other code ({', '.join(sorted(others))}; this is {commit()}) and are kept")
     left = [cell for cell in cells if known[cell.name] is None]
     if left:
         for found in _run(left, folder, processes, notice):
@@ -115,7 +120,7 @@ def _read(folder: Path, cell: Cell) -> Finished | None:
     if not path.exists():
         return None
     found = json.loads(path.read_bytes())
-    return Finished(cell, tuple(found["rows"]), found["error"])
+    return Finished(cell, tuple(found["rows"]), found["error"], commit=found["commit"])
 
 
 def _run(cells: Sequence[Cell], folder: Path, processes: int, notice: Callable[[str], None]) -> Iterator[Finished]:
@@ -159,8 +164,9 @@ def _finish(cell: Cell, folder: str) -> Finished:
         for point in range(len(rows), cell.points + 1):
             steps = round(cell.steps * point / cell.points)
             rows.append(replace(rows[0], steps=steps, episodes=rows[-1].episodes, seconds=rows[-1].seconds))
-    found = Finished(cell, tuple(row.as_json for row in rows), error)
-    write_atomically(Path(folder) / f"{cell.name}.json", json_bytes({"rows": found.rows, "error": error}))
+    found = Finished(cell, tuple(row.as_json for row in rows), error, commit=commit())
+    kept = {"rows": found.rows, "error": error, "commit": found.commit}
+    write_atomically(Path(folder) / f"{cell.name}.json", json_bytes(kept))
     return found
 
 

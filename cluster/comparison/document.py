@@ -10,7 +10,7 @@ from typing import Any
 from cluster.comparison.comparison import Comparison, all_rows
 from cluster.comparison.methods import METHODS
 from cluster.comparison.summary import summarised
-from cluster.runs.provenance import commit, provenance
+from cluster.runs.provenance import provenance
 from grpo_core.checkpoints.atomic_write import write_atomically
 from services.environments.tensor_tasks.catalogue import make_task
 from services.environments.tensor_tasks.open_spiel.exploitability import PASSES, regret_minimised
@@ -25,7 +25,7 @@ def write_results(found: Comparison, out: Path, command: str) -> Iterator[str]:
     machine = provenance()
     document: dict[str, Any] = {
         "command": command,
-        "commit": commit(),
+        "commit": ", ".join(sorted({each.commit for each in found.finished})),
         "machine": f"{machine['cpus']} cores, {machine['processor']}",
         "titles": {name: method.title for name, method in METHODS.items()},
         "methods": {name: method.does for name, method in METHODS.items()},

@@ -81,14 +81,18 @@ class SmallLearner:
 
         Raises:
             GroupingError: a key expression cannot be used.
-            ValueError: a critic without ``returns = "per_phase"``, as it values steps; or ``beta > 0``, for which there
-                is no reference here.
+            ValueError: a critic without ``returns = "per_phase"``, as it values steps; ``beta > 0``, for which there is
+                no reference here; or settings that leave turns out of an update, which saves small networks nothing.
         """
         required_facts(grouping)
         if critic is not None and learner.returns != "per_phase":
             raise ValueError("a critic values steps: learner.returns is to be per_phase")
         if learner.beta > 0:
             raise ValueError("small policies have no reference: learner.beta is to be 0")
+        if learner.top_advantage_quantile < 1 or learner.top_up_episodes:
+            raise ValueError(
+                "small policies learn from all steps: leave top_advantage_quantile and top_up_episodes as they are"
+            )
         self.policy, self.critic = policy, critic
         self.settings, self.grouping = learner, grouping
         self.version = 0
@@ -99,9 +103,10 @@ class SmallLearner:
         modules = [policy] if critic is None else [policy, critic]
         self._named = {f"{number}.{name}": value for number, each in enumerate(modules)
                        for name, value in each.named_parameters()}  # fmt: skip
-        self._optimizer = torch.optim.Adam(
-            list(self._named.values()), lr=learner.learning_rate, betas=(0.9, learner.adam_beta2), eps=1e-5
-        )
+        self._optimizer = torch.optim.AdamW(
+            list(self._named.values()), lr=learner.learning_rate, betas=(0.9, learner.adam_beta2), eps=1e-5,
+            weight_decay=learner.weight_decay,
+        )  # fmt: skip
 
     def step(self, batch: SmallBatch, traced_steps: int | None = None) -> SmallUpdate:
         """Learn from one batch; ``version`` rises by one.

@@ -83,6 +83,19 @@ def test_a_finished_comparison_is_not_overwritten(smoke: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in (smoke / "cells").iterdir()} == before
 
 
+def test_runs_of_other_code_are_kept_and_told(smoke: Path) -> None:
+    path = min((smoke / "cells").iterdir())
+    ours = path.read_text()
+    path.write_text(json.dumps(json.loads(ours) | {"commit": "0123456789ab"}))
+    try:
+        resumed = compared(smoke, "--resume")
+        assert resumed.returncode == 0
+        assert "0123456789ab" in resumed.stderr
+        assert "0123456789ab" in json.loads((smoke / "results.json").read_text())["commit"]
+    finally:
+        path.write_text(ours)
+
+
 @pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_and_shows_every_task(

@@ -151,6 +151,9 @@ def test_what_cannot_be_is_refused():
         SmallLearner(policy, LearnerSettings(returns="episode"), SEAT, 0, critic=Critic(3))
     with pytest.raises(ValueError, match="no reference"):
         SmallLearner(policy, LearnerSettings(beta=0.1), SEAT, 0)
+    for left_out in ({"top_advantage_quantile": 0.5}, {"top_up_episodes": 8}):
+        with pytest.raises(ValueError, match="all steps"):
+            SmallLearner(policy, LearnerSettings(**left_out), SEAT, 0)
     learner = SmallLearner(policy, LearnerSettings(**PLAIN), SEAT, 0)
     with pytest.raises(ValueError, match="no episodes"):
         learner.step(
