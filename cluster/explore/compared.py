@@ -56,6 +56,7 @@ def _run(folder: Path, cell: Path, add_bar: AddBar, most_bytes: int) -> dict[str
         "name": f"{METHODS[method].title if method in METHODS else method} on {task}",
         "about": {"world": task.replace("_", " "), "updates": max(map(int, details.traces), default=0)},
         **roles_of(_MEASURED, details.roles),
+        "facts": [],  # those that its traces have
         "measures": [],
         "course": dynamics(_audits(folder, cell.name, details), _MEASURED),
         "evaluations": [],

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cluster.errors import RunError
 from cluster.explore.clusters import ClusterWindow, cluster_labels
 from cluster.explore.token_text import TokenText
 from cluster.runs.folder import strict_json
@@ -45,13 +46,18 @@ def detailed_updates(
     packed: dict[int, bytes] = {}
     advance = add_bar("reading updates", len(chosen))
     for version in chosen:
-        trace = read_trace(files[version])
+        advance(1)
+        try:
+            trace = read_trace(files[version])
+        except RunError:
+            if files[version].exists():
+                raise
+            continue  # a run that trains thinned its traces meanwhile
         roles |= dict.fromkeys(trace["episodes"]["role"])
         trace["clusters"] = cluster_labels(trace, windows) if version in clustered else {}
         _add_opponents(trace, members)
         text.add_to(trace)
         packed[version] = _packed(trace)
-        advance(1)
     kept = _within(packed, most_bytes)
     traces = {str(version): base64.b64encode(packed[version]).decode() for version in kept}
     return Details(traces, len(files) - len(traces), list(roles))

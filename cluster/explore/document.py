@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cluster.configs.checks import LINEUP_FACTS
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.explore.details import detailed_updates
@@ -16,6 +17,7 @@ from cluster.runs.folder import RunFolder
 from cluster.runs.progress_bars import AddBar
 from cluster.runs.traces import trace_files
 from grpo_core.checkpoints.folders import latest_checkpoint
+from services.environments.environment import World
 from services.reports.run_report.data import RunData, load_run
 
 DOCUMENT_SCHEMA = 1
@@ -32,13 +34,21 @@ def run_document(run_dir: Path, add_bar: AddBar, most_bytes: int = MOST_TRACE_BY
     folder = RunFolder(run_dir)
     folder.check_format()
     config = folder.stored_config() if folder.config.exists() else Config()
-    if not trace_files(folder.traces) and not folder.audit.is_dir():
+    if not trace_files(folder.traces) and not any(folder.audit.glob("*.json")):
         raise RunError(f"{run_dir} holds no records of updates; train first, e.g. entente train smoke --run-dir RUN")
     data = load_run(run_dir, config.world.measured, finished=False)
     text = token_text(latest_checkpoint(run_dir))
     return page_document(
-        str(data.summary.get("run") or run_dir.name), [one_run(data, config.task.name, text, add_bar, most_bytes)]
+        str(data.summary.get("run") or run_dir.name),
+        [{**one_run(data, config.task.name, text, add_bar, most_bytes), "facts": facts_of(config.world)}],
     )
+
+
+def facts_of(world: World) -> list[str]:
+    """Return the facts that groups of a world can be made of, so that the page offers no others."""
+    lineup = LINEUP_FACTS if world.has_opponents else ()
+    fork = ("fork",) if world.saves_positions else ()
+    return list(dict.fromkeys((*lineup, *world.episode_facts, *world.turn_facts, *world.parting_facts, *fork)))
 
 
 def page_document(

@@ -41,6 +41,17 @@ addEventListener("popstate", () => {
 async function redraw() {
   drawing += 1;
   const number = drawing;
+  try {
+    await drawChoice(number);
+  } catch (error) {
+    if (number !== drawing) return;
+    document.getElementById("view").replaceChildren(notice(`This update cannot be shown: ${error.message}. Open the page ` +
+      "in a newer browser, or write it again with entente explore.", "warning"));
+    document.body.dataset.drawn = String(drawing);
+  }
+}
+
+async function drawChoice(number) {
   const run = runs[Math.min(choice.run, runs.length - 1)];
   const version = nearestVersion(run, choice.update);
   const trace = version === null ? null : await traceOf(run, version);
@@ -63,11 +74,14 @@ function insideTrace(given, trace) {
   if (kept.turn !== null && kept.turn >= trace.turns.phase.length) Object.assign(kept, { turn: null, token: null });
   if (kept.turn !== null) kept.episode = trace.episodeOfTurn[kept.turn];
   if (kept.episode !== null && kept.episode >= trace.episodes.id.length) Object.assign(kept, { episode: null });
+  const recorded = trace.recorded.get(kept.turn);
+  if (recorded && kept.token >= recorded.trained.length) kept.token = null;
+  if (kept.role !== "all" && !trace.episodes.role.includes(kept.role)) kept.role = null;
   return kept;
 }
 
 function show(context) {
-  const view = VIEWS.find(({ id }) => id === context.choice.view) ?? VIEWS[0];
+  const view = viewsOf(context).find(({ id }) => id === context.choice.view) ?? VIEWS[0];
   const active = document.activeElement;
   const focused = focusPlace(active);
   rememberOpen();
@@ -91,13 +105,16 @@ function show(context) {
   restoreOpen();
   for (const act of context.afterwards) act();
   refocus(active, focused);
+  focusTour(context, focused);
   showTourTarget(context);
   if (document.body.dataset.drawn === undefined) performance.mark("first-drawing");
   document.body.dataset.drawn = String(drawing);
 }
 
-function tabList({ pages }, view) {
-  const tabs = VIEWS.filter(({ needsPages }) => !needsPages || Object.keys(pages).length > 0).map(({ id, title }) =>
+const viewsOf = ({ pages }) => VIEWS.filter(({ needsPages }) => !needsPages || Object.keys(pages).length > 0);
+
+function tabList(context, view) {
+  const tabs = viewsOf(context).map(({ id, title }) =>
     button(title, () => choose({ view: id }), {
       role: "tab", id: `tab-${id}`, "aria-selected": String(id === view.id), "aria-controls": "view",
       tabindex: id === view.id ? 0 : -1, "data-key": `tab/${id}`,
@@ -158,6 +175,11 @@ function comparisonView({ pages }) {
   });
 }
 
+// The address keeps what is chosen, so the link may not put its own target there.
+document.querySelector("a.skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("view").focus();
+});
 document.getElementById("title").textContent = pageData.title;
 document.getElementById("start-tour").addEventListener("click", () => {
   pageMemory.tour = 0;

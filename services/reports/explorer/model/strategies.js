@@ -20,7 +20,7 @@ const STRATEGIES = [
   },
   {
     id: "phase", label: "role and phase", needs: ["phase"], keys: (role) => [`${role}+phase`, role],
-    note: "Decisions of the same phase of the game are compared.",
+    note: "Decisions of the same phase are compared.",
   },
   {
     id: "segment", label: "role and segment", needs: ["segment"], keys: (role) => [`${role}+segment`, role],
@@ -68,6 +68,10 @@ const STRATEGIES = [
       "games. Entente refuses it unless grouping.allow_outcome_keys is set.",
   },
 ];
+
+// Whether this world has such a fact at all; a page that does not say which facts its world has is asked for all.
+const knowsFact = (run, trace, name) => run.facts === undefined || run.facts.includes(name) ||
+  name in trace.batch.episodes.facts || name in trace.batch.turns.facts;
 
 // A strategy and why it cannot be tried on this update; null if it can.
 function strategyProblem(strategy, trace, learner) {

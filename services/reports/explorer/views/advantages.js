@@ -16,7 +16,7 @@ function beforeAfterFigure({ judged }) {
     { name: "returns, before", values: judged.returns, color: "var(--soft)" },
     { name: "advantages, after", values: judged.advantages, color: "var(--accent)" },
   ];
-  return histogramFigure("Before and after", "Returns as the game gave them, and what is left of them after grouping.",
+  return histogramFigure("Before and after", "Returns as they were earned, and what is left of them after grouping.",
     panels, "value");
 }
 
@@ -125,8 +125,8 @@ function returnAgainstAdvantage(context) {
   const about = `${run.index}/${trace.version}/${judged.samplesAreTurns}`;
   const field = keptField(context, "scatter", about, options);
   return element("figure", { class: "card padded" }, element("h3", {}, "Return against advantage"),
-    element("p", { class: "soft" }, "Each role with its colour and shape. A high return below the line of 0 is a good " +
-      "game that did worse than its group."), colorLegend({ ...context, choice: { ...choice, color: "role" } }),
+    element("p", { class: "soft" }, "Each role with its colour and shape. A high return below the line of 0 did well, " +
+      "and worse than its group."), colorLegend({ ...context, choice: { ...choice, color: "role" } }),
     field.node);
 }
 

@@ -73,13 +73,15 @@ function carriedFigure(context) {
   const parts = [];
   if (trace && trained.problem === null) {
     const pulls = pullByRole(trained);
-    const total = sumOf([...pulls.values()]) || 1;
+    const all = sumOf([...pulls.values()]);
+    const total = all || 1;
     const items = [...pulls].sort(([, left], [, right]) => right - left).map(([role, value]) => ({
       name: roleOf(run, role).label, value: (100 * value) / total, color: roleOf(run, role).color,
     }));
     parts.push(element("div", { class: "carried", id: "carried" },
-      element("p", { class: "headline" }, `${items[0].name} carried update ${trace.version}: ${
-        formatNumber(items[0].value)} % of the pull.`), bars({ items, unit: "%" })));
+      element("p", { class: "headline" }, all > 0 ? `${items[0].name} carried update ${trace.version}: ${
+        formatNumber(items[0].value)} % of the pull.` : `Nothing carried update ${trace.version}: all its advantages are 0.`),
+      all > 0 ? bars({ items, unit: "%" }) : null));
   }
   if (series.some(({ values }) => values.some((value) => value > 0))) {
     parts.push(stackedAreas({ x: run.course.version, series, xTitle: "update", yTitle: "sum of |advantage|",

@@ -6,6 +6,10 @@ function formulasView(context) {
   const parts = [];
   if (judged.problem !== null) return [strategyControls(context)];
   if (choice.episode === null) {
+    if (judged.advantages.every((value) => !(value < 0))) {
+      parts.push(element("p", { class: "headline card padded", id: "verdict" }, "No sample of this update has a negative " +
+        "advantage: none did worse than its group."));
+    }
     parts.push(notice("Choose an episode, then a turn and a token, on the right; the steps fill with their numbers."),
       interestingTurns(context));
   } else {

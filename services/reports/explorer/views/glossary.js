@@ -1,8 +1,8 @@
 "use strict";
-// Words of the page, in a sentence each.
+// Words of the page, in a sentence each; a third text is the fact that a world must have for the word to occur.
 const GLOSSARY = [
   ["sample", "What gets one advantage: a whole episode or, with returns by turn, each of its turns."],
-  ["role", "The seat that was played, such as a country. Samples of different roles are never compared."],
+  ["role", "What was played, here the {role}. Samples of different roles are never compared."],
   ["group", "Samples that are compared with one another. Their mean return is the baseline."],
   ["level", "The key of the chain that made a group, from fine to coarse. A group that is too small falls back to the next."],
   ["running", "The last level: samples without a large enough group are compared with their role's mean of earlier updates."],
@@ -12,18 +12,20 @@ const GLOSSARY = [
   ["pull", "The sum of the sizes of advantages or slopes: by how much samples or tokens move the policy."],
   ["slope", "The derivative of the loss by a token's log-probability; its weight in the loss included. Below 0, the step makes " +
     "the token more likely."],
-  ["line-up", "Who sat at the other seats, versions included."],
-  ["fork", "The saved position that an episode went on from."],
-  ["block", "Episodes that were played from the same start, such as eight games of one country against the same opponents."],
-  ["segment", "Opening, midgame or endgame."],
+  ["line-up", "Who sat at the other seats, versions included.", "lineup"],
+  ["fork", "The saved position that an episode went on from.", "fork"],
+  ["block", "Episodes that were played from the same start, such as eight answers to one question or eight games against the same opponents."],
+  ["segment", "Opening, midgame or endgame.", "segment"],
   ["phase", "A phase of a game of Diplomacy: S1901M is the spring of 1901, F is fall and W winter; M is for moves, R for " +
-    "retreats, A for adjustments. Other worlds count steps."],
+    "retreats, A for adjustments.", "phase"],
   ["normaliser", "What weighs equally in the loss: tokens, turns, or episodes. “auto” follows the kind of loss."],
   ["forced", "A token without a choice, because only one was legal. It is not trained."],
 ];
 
-function glossary() {
-  const items = GLOSSARY.flatMap(([word, text]) => [element("dt", {}, word), element("dd", {}, text)]);
+function glossary({ run, trace }) {
+  const met = GLOSSARY.filter(([, , fact]) => fact === undefined || !trace || knowsFact(run, trace, fact));
+  const items = met.flatMap(([word, text]) => [element("dt", {}, word),
+    element("dd", {}, text.replace("{role}", run.role_name))]);
   return element("details", { class: "card padded glossary", "data-key": "glossary" },
     element("summary", {}, "Words of this page"), element("dl", {}, ...items));
 }

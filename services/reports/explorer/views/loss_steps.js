@@ -83,7 +83,7 @@ function entropyStep({ settings, entropy }) {
 }
 
 const NORMALIZER_TEXTS = {
-  token: "1 / trained tokens of the step: long games weigh more.",
+  token: "1 / trained tokens of the step: long episodes weigh more.",
   batch_token: "1 / trained tokens of the update over its steps: a token weighs the same in every step.",
   turn: "1 / (the turn's tokens · turns of the step): every turn weighs the same.",
   episode: "1 / (the episode's tokens · episodes of the step): every episode weighs the same.",

@@ -28,13 +28,22 @@ const QUESTIONS = [
   },
 ];
 
-// Groups by phase or, where the update had them already or cannot have them, by role.
+// Groups by phase or, where the update had them already or cannot have them, by role; one mean where it had those.
 function otherThanTrained(trace, run) {
   const hadPhases = trace.grouping.keys.some((key) => key.split("+").includes("phase"));
-  return !hadPhases && strategyProblem(strategyOf("phase"), trace, trace.learner) === null ? "phase" : "role";
+  return !hadPhases && strategyProblem(strategyOf("phase"), trace, trace.learner) === null ? "phase" :
+    trace.grouping.keys[0] === run.role_name ? "none" : "role";
 }
 
-const questionText = (text, run) => text.replace("role", run.role_name);
+// A question in the words of this world.
+function questionText(text, { run, trace }) {
+  if (text.includes("per-phase") && trace && !knowsFact(run, trace, "phase")) {
+    const other = otherThanTrained(trace, run);
+    return `What would ${other === "none" ? "one mean for all" : `groups by ${run.role_name} alone`} have changed?`;
+  }
+  const word = !trace || knowsFact(run, trace, "lineup") ? "game" : "episode";
+  return text.replace("role", run.role_name).replace("game", word);
+}
 
 // The sample with a negative advantage whose return beats most of the update; null without any. One whose tokens were
 // recorded comes first if it is among the better half, so that the derivation goes on to a token.
@@ -67,9 +76,11 @@ function smallestGroup(judged) {
 
 function questionList(context) {
   const cannot = !context.trace || context.trained.problem !== null;
-  const items = QUESTIONS.map((question) => element("li", {}, button(questionText(question.text, context.run), () =>
+  const items = QUESTIONS.map((question) => element("li", {}, button(questionText(question.text, context), () =>
     answerQuestion(question, context), { class: "question", disabled: cannot ? "" : null })));
-  return element("ol", { class: "questions" }, ...items);
+  const why = !context.trace ? "The questions need an update in detail, and this run's folder has no traces/: see " +
+    "metrics.traced_tokens. “Course” shows what its records say." : context.trained.problem;
+  return element("div", {}, ...(cannot ? [notice(why, "warning")] : []), element("ol", { class: "questions" }, ...items));
 }
 
 // What the run is, in a sentence.
@@ -89,11 +100,10 @@ function startView(context) {
       "you can change the grouping and see what the same update would have been."),
     runSentence(context),
     section("Ask this run", questionList(context)),
-    section("Look around", element("div", { class: "doors" }, ...VIEWS.filter(({ id, needsPages }) => id !== "start" &&
-      (!needsPages || Object.keys(pages).length > 0)).map(
+    section("Look around", element("div", { class: "doors" }, ...viewsOf(context).filter(({ id }) => id !== "start").map(
       ({ id, title, about: text }) => element("div", { class: "card padded" },
         button(title, () => choose({ view: id }), { class: "door" }), element("p", { class: "soft" }, text))))),
-    glossary(),
+    glossary(context),
     section("The run", figures([["World", about.world],["Name", run.name], ["Commit", about.commit], ["Updates", about.updates],
       ["Games", about.games], ["Episodes", about.episodes], ["Updates in detail", Object.keys(run.traces).length]])),
   ];

@@ -5,7 +5,7 @@ function strategyControls(context) {
   const { choice, choose, run, trace, judged } = context;
   const learner = settingsFor(choice.strategy, choice, run, trace).learner;
   const strategy = strategyOf(choice.strategy);
-  const options = strategyOptions(trace, learner);
+  const options = strategyOptions(run, trace, learner);
   const counts = strategy.clusters ? clusterNumbers(trace, strategy.id) : [2, 3, 4, 5, 6, 8];
   const usesNumber = strategy.clusters || strategy.number || strategy.id === "outcome";
   const numbers = numericFacts(trace);
@@ -35,7 +35,7 @@ function strategyControls(context) {
   const notes = [];
   if (strategy.warning) notes.push(notice(strategy.warning, "warning"));
   if (usesOutcome(choice, trace, strategy)) {
-    notes.push(notice(`${factFor(choice, trace)} is known only after the game: groups made from it bias the gradient.`,
+    notes.push(notice(`${factFor(choice, trace)} is known only afterwards: groups made from it bias the gradient.`,
       "warning"));
   }
   if (judged.problem !== null) notes.push(notice(judged.problem, "warning"));
@@ -52,8 +52,10 @@ function whatIfLine({ choice, choose }) {
     "update would have been. ", button("Back to how it was", () => choose({ ...AS_TRAINED, group: null })));
 }
 
-function strategyOptions(trace, learner) {
-  return STRATEGIES.map((strategy) => ({
+// The strategies whose facts this world has.
+function strategyOptions(run, trace, learner) {
+  const known = STRATEGIES.filter(({ needs }) => needs.every((name) => knowsFact(run, trace, name)));
+  return known.map((strategy) => ({
     value: strategy.id, label: strategy.label, problem: strategyProblem(strategy, trace, learner),
   }));
 }

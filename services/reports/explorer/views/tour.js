@@ -36,8 +36,8 @@ const TOUR = [
   {
     title: "From an episode to a token", changes: (context) => ({ ...AS_TRAINED, ...QUESTIONS[0].answer(context) }),
     at: "#verdict",
-    text: "This game went well and still got a negative advantage: its group did better. Below, each step has its formula " +
-      "and this token's own numbers.",
+    text: "The best return with a negative advantage, if there is one: its group did better. Below, each step has its " +
+      "formula and its own numbers.",
   },
   {
     title: "The course of the run", changes: { view: "course" }, at: ".carried",
@@ -67,12 +67,29 @@ function tourBox(context) {
     }
   };
   const last = place === TOUR.length - 1;
-  return element("aside", { class: "tour card", role: "dialog", "aria-label": `Tour, step ${place + 1} of ${TOUR.length}`,
+  const box = element("aside", { class: "tour card", role: "dialog", "aria-label": `Tour, step ${place + 1} of ${TOUR.length}`,
     tabindex: -1 }, element("h2", {}, title), element("p", {}, text),
     element("div", { class: "tour-buttons" }, element("span", { class: "soft" }, `${place + 1} of ${TOUR.length}`),
       button("Back", () => go(place - 1), { disabled: place === 0 ? "" : null, "data-key": "tour-back" }),
       button(last ? "Done" : "Next", () => go(last ? null : place + 1), { class: "primary", "data-key": "tour-next" }),
       button("Leave", () => go(null), { "data-key": "tour-leave" })));
+  box.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") go(null);
+  });
+  return box;
+}
+
+// The focus goes into the tour when it begins, so that keys and screen readers find it, and back when it ends.
+function focusTour({ memory }, focused) {
+  const inTour = memory.tour !== undefined && memory.tour !== null;
+  const begins = inTour && !memory.wasInTour;
+  const ends = !inTour && memory.wasInTour;
+  memory.wasInTour = inTour;
+  if (begins) document.querySelector("#tour .tour").focus({ preventScroll: true });
+  else if (ends) document.getElementById("start-tour").focus();
+  else if (inTour && focused?.key === "tour-back" && document.activeElement === document.body) {
+    document.querySelector('[data-key="tour-next"]').focus({ preventScroll: true }); // "Back" is off at the first step
+  }
 }
 
 // Marks what the tour's step is about, and brings it into view.

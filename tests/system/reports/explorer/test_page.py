@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -145,8 +147,8 @@ def test_every_strategy_can_be_tried_or_says_why_not(opened: Open, trace: dict[s
     with opened("view=groups") as page:
         options = page.locator("select[data-key=Strategy] option")
         names = options.evaluate_all("(all) => all.map((each) => [each.value, each.disabled, each.textContent])")
-        assert {value for value, disabled, _ in names if disabled} == {"start"}
-        assert next(text for value, _, text in names if value == "start").endswith("no start was recorded")
+        assert not any(disabled for _, disabled, _ in names)
+        assert "start" not in {value for value, _, _ in names}  # no fact of this world
         groups = {}
         for value, disabled, _ in names:
             if not disabled:
@@ -161,6 +163,13 @@ def test_every_strategy_can_be_tried_or_says_why_not(opened: Open, trace: dict[s
         expect(
             page.get_by_text("Known only after the actions it would judge")
         ).to_be_visible()  # the last one, outcomes
+
+
+def test_a_strategy_that_cannot_be_tried_says_why(opened: Open) -> None:
+    with opened("view=groups&returns=episode") as page:
+        option = page.locator("select[data-key=Strategy] option[value=phase]")
+        expect(option).to_be_disabled()
+        expect(option).to_contain_text("phase changes within an episode: choose returns by turn")
 
 
 def test_controls_do_what_they_say(opened: Open) -> None:
@@ -441,6 +450,92 @@ def test_keys_alone_reach_every_view(opened: Open) -> None:
             assert page.evaluate("() => document.activeElement.id") == f"tab-{view}"
 
 
+def test_the_skip_link_keeps_the_selection(opened: Open) -> None:
+    with opened("view=groups&episode=1") as page:
+        page.locator("a.skip").focus()
+        page.keyboard.press("Enter")
+        drawn(page)
+        assert choice(page) == {"view": "groups", "episode": "1"}
+        assert page.evaluate("() => document.activeElement.id") == "view"
+
+
+def test_keys_alone_lead_through_the_tour(opened: Open) -> None:
+    with opened() as page:
+        page.get_by_role("button", name="Take the tour").press("Enter")
+        drawn(page)
+        assert page.evaluate("() => document.activeElement.closest('.tour') !== null")
+        page.get_by_role("button", name="Next").press("Enter")
+        drawn(page)
+        page.get_by_role("button", name="Back").press("Enter")
+        drawn(page)
+        assert page.evaluate("() => document.activeElement.closest('.tour') !== null")
+        page.keyboard.press("Escape")
+        drawn(page)
+        expect(page.locator(".tour")).to_have_count(0)
+        assert page.evaluate("() => document.activeElement.id") == "start-tour"
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("view=comparison", "This page shows what training learned from"),
+        ("view=groups&role=nowhere", "Group sizes"),
+        ("view=formulas&token=99999", "What the token adds"),
+    ],
+)
+def test_places_that_the_page_does_not_have_lead_to_one_that_it_has(
+    opened: Open, trace: dict[str, Any], address: str, expected: str
+) -> None:
+    turn = next(each["turn"] for each in trace["tokens"] if each["passes"])
+    with opened(f"{address}&turn={turn}") as page:
+        expect(page.locator("#view")).to_contain_text(expected)
+        assert page.locator(".tabs [aria-selected=true]").count() == 1
+        assert "Infinity" not in page.locator("#view").inner_text()
+        if "groups" in address:
+            assert page.locator(".chart-dot").count() > 0
+
+
+def test_a_browser_that_cannot_unpack_an_update_says_so(browser: Browser, written: Path) -> None:
+    page = browser.new_page()
+    page.add_init_script("delete window.DecompressionStream")
+    page.goto(written.as_uri())
+    drawn(page)
+    expect(page.locator("#view")).to_contain_text("Open the page in a newer browser")
+    page.close()
+
+
+def test_a_run_without_updates_in_detail_says_why_its_questions_are_off(tmp_path: Path, opened: Open) -> None:
+    run = traced_run(tmp_path / "run", updates=2)
+    shutil.rmtree(run / "traces")
+    page_file = write_explorer(run, None, lambda name, steps: lambda done: None)
+    for view in VIEWS:
+        with opened(f"view={view}", file=page_file) as page:
+            if view == "start":
+                expect(page.get_by_text("The questions need an update in detail")).to_be_visible()
+            elif view != "pitfalls":
+                expect(page.get_by_text(re.compile("Which country carried"))).to_be_visible()
+
+
+def test_an_update_in_which_nothing_was_learned_says_so(tmp_path: Path, opened: Open) -> None:
+    run = traced_run(tmp_path / "run", updates=1)
+    path = next(iter(trace_files(run / "traces").values()))
+    columns = read_trace(path)
+    columns["turns"]["reward"] = [0.0] * len(columns["turns"]["reward"])
+    columns["returns"] = [0.0] * len(columns["returns"])
+    columns["advantages"] = [0.0] * len(columns["advantages"])
+    path.write_bytes(gzip.compress(json.dumps(columns).encode()))
+    page_file = write_explorer(run, None, lambda name, steps: lambda done: None)
+    with opened(file=page_file) as page:
+        page.get_by_role("button", name="Which country carried this update?").click()
+        drawn(page)
+        expect(page.locator("#carried")).to_contain_text("Nothing carried update 1: all its advantages are 0.")
+        page.get_by_role("tab", name="Start").click()
+        drawn(page)
+        page.get_by_role("button", name="Why did this good game get a negative advantage?").click()
+        drawn(page)
+        expect(page.locator("#verdict")).to_contain_text("No sample of this update has a negative advantage")
+
+
 def test_the_focus_stays_where_one_pressed(opened: Open) -> None:
     with opened("view=course") as page:
         reader = page.locator("#view [role=slider]").nth(1)
@@ -482,8 +577,6 @@ def test_the_demo_of_the_package_is_a_small_page(tmp_path: Path, opened: Open) -
 def test_hostile_names_stay_text(tmp_path: Path, opened: Open) -> None:
     run = traced_run(tmp_path / "run", updates=1)
     path = next(iter(trace_files(run / "traces").values()))
-    import gzip
-
     text = gzip.decompress(path.read_bytes()).decode()
     evil = "<img src=x onerror=alert(1)>"
     columns = json.loads(text.replace('"FRANCE"', json.dumps(evil)).replace("S1901M", "</script><b>x</b>"))
