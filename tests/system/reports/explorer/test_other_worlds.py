@@ -18,7 +18,8 @@ pytestmark = pytest.mark.system
 
 # Words of Diplomacy, which no other world has.
 OF_DIPLOMACY = re.compile(
-    r"\b(countr(y|ies)|orders?|centres?|Diplomacy|alliances?|retreats?|opening|midgame|line-ups?|France|Austria)\b", re.I
+    r"\b(countr(y|ies)|orders?|centres?|Diplomacy|alliances?|retreats?|opening|midgame|line-ups?|France|Austria)\b",
+    re.I,
 )
 
 
