@@ -14,10 +14,12 @@ const GLOSSARY = [
     "the token more likely."],
   ["line-up", "Who sat at the other seats, versions included.", "lineup"],
   ["fork", "The saved position that an episode went on from.", "fork"],
-  ["block", "Episodes that were played from the same start, such as eight answers to one question or eight games against the same opponents."],
+  ["block", "Episodes that were played from the same start, such as eight answers to one question or " +
+    "eight games against the same opponents."],
   ["segment", "Opening, midgame or endgame.", "segment"],
-  ["phase", "A phase of a game of Diplomacy: S1901M is the spring of 1901, F is fall and W winter; M is for moves, R for " +
-    "retreats, A for adjustments.", "phase"],
+  ["phase", "The part of an episode in which a decision was made.", "phase"],
+  ["S1901M", "A phase of a game of Diplomacy: S1901M is the spring of 1901, F is fall and W winter; M is for moves, R for " +
+    "retreats, A for adjustments.", "own_centers"],
   ["normaliser", "What weighs equally in the loss: tokens, turns, or episodes. “auto” follows the kind of loss."],
   ["forced", "A token without a choice, because only one was legal. It is not trained."],
 ];
