@@ -22,7 +22,7 @@ from typing import Any
 
 from grpo_core.errors import one_line
 from grpo_core.types import Episode
-from services.replay.buffer import NAMELESS, Delivery, Receipt, ReplayError
+from services.replay.buffer import NAMELESS, BlocksMissingError, Delivery, Receipt, ReplayError
 from services.replay.codec import CodecError, decode, encode
 from services.replay.pending_blocks import PendingBlocks
 from services.replay.redis_store.connection import Connection
@@ -88,6 +88,7 @@ class RedisBuffer:
         self._opened: set[str] = set()
         self._pending = PendingBlocks(group_timeout_s)
         self._delivered: set[Receipt] = set()
+        self._seen_s = 0.0  # the server's time when ``missing`` last asked
         self._unsure = True  # whether a lost reply may have held entries
         self._lock_lost = False  # whether another learner may have used what is pending since it was read
 
@@ -123,6 +124,29 @@ class RedisBuffer:
             # Short sleeps and no blocking read, because the read must check the lock in the same step.
             time.sleep(min(left_s, pause_s))
             pause_s = min(2 * pause_s, _LONGEST_POLL_S)
+
+    def missing(self, blocks: Mapping[str, int]) -> dict[str, int]:
+        """Read what is new, and count the requested blocks that are not ready, by role; raises as ``take`` does."""
+        with self._mutex:
+            self._seen_s = self._read_new(sorted(blocks))
+            return self._pending.missing(blocks, self._seen_s)
+
+    def take_ready(self, blocks: Mapping[str, int]) -> Delivery:
+        """Take blocks of which the last ``missing`` missed none; asks the server nothing, so it cannot be away."""
+        with self._mutex:
+            delivery = self._pending.take(blocks, self._seen_s)
+            self._delivered.update(delivery.receipts)
+            return delivery
+
+    def missing_error(self, blocks: Mapping[str, int], timeout_s: float) -> BlocksMissingError:
+        """Make the error of a learner that waited ``timeout_s`` for these blocks in vain."""
+        with self._mutex:
+            return self._pending.missing_error(self.missing(blocks), timeout_s)
+
+    @property
+    def away_s(self) -> float:
+        """Seconds that calls have waited for a server that could not be reached."""
+        return self._connection.away_s
 
     def acknowledge(self, receipts: Sequence[Receipt]) -> None:
         """See ``ReplayBuffer.acknowledge``."""

@@ -1,0 +1,1 @@
+"""One replay buffer over several Redis servers."""
