@@ -34,7 +34,7 @@ FETCH_PROMETHEUS := apt-get download -qq -o APT::Sandbox::User=root prometheus 2
 # They wait more than they compute; a file's tests share their servers, so a file stays together.
 SYSTEM_TESTS := $(BIN)/pytest tests/system --numprocesses=2 --dist=loadfile --durations=8
 
-.PHONY: setup vllm demo test unit instructions system soak check docs bench format browser prometheus clean help
+.PHONY: setup vllm adapters demo test unit instructions system soak check docs bench format browser prometheus clean help
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -76,6 +76,19 @@ soak: setup ## what is slow by nature: learners killed and resumed on each instr
 
 system: setup vllm browser prometheus ## the tests with real servers, Ray and processes
 	$(SYSTEM_TESTS)
+
+ADAPTERS := build/adapters
+ADAPTER_NEEDS := "diplomacy==1.1.2" "msgspec>=0.20,<1" "pytest>=8.4,<10"
+
+adapters: setup ## verifiers and OpenEnv, each in an environment of its own, and the tests of our worlds in them
+	@for name in verifiers==0.4.0 openenv==0.10.0; do \
+	package=$${name%%==*}; place=$(ADAPTERS)/$$package; \
+	{ $(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $$place \
+	&& $(BIN)/uv pip install --quiet --python $$place/bin/python "$$name" $(ADAPTER_NEEDS) \
+	&& $(BIN)/uv pip install --quiet --python $$place/bin/python --no-deps --editable .; } \
+	|| { echo "$$name cannot be installed: its tests are skipped"; continue; }; \
+	$$place/bin/python -m pytest tests/adapters/$$package -q --confcutdir=tests/adapters -c /dev/null --rootdir=. || exit 1; \
+	done
 
 check: setup ## lint, types and the import contract
 	$(BIN)/ruff check .

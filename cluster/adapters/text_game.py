@@ -51,13 +51,15 @@ class TextGame:
         """
         seats = tuple(seats) or (role,)
         if unknown := [each for each in (role, *seats) if each not in world.roles]:
-            raise ValueError(f"{world.name} has no {world.role_name} {unknown[0]!r}; there are {', '.join(world.roles)}")
+            raise ValueError(
+                f"{world.name} has no {world.role_name} {unknown[0]!r}; there are {', '.join(world.roles)}"
+            )
         table = world.roles if world.has_opponents else (role,)
         self._bots: dict[str, Bot] = {
             each: world.make_bot(others or next(iter(world.bots))) for each in table if each not in seats
         }
         self.world, self.role, self.seats = world, role, seats
-        self._seed, self._game = seed, world.new_game(world.starts().draw(role, seed), role, seed)
+        self._seed, self.game = seed, world.new_game(world.starts().draw(role, seed), role, seed)
         self._answers: dict[str, tuple[str, ...]] = {}
         self._phases = self._talks = 0
         self.rewards = dict.fromkeys(seats, 0.0)  # of the whole game so far
@@ -68,21 +70,21 @@ class TextGame:
     @property
     def is_done(self) -> bool:
         """Whether the game is over."""
-        return self._game.is_done
+        return self.game.is_done
 
     @property
     def phase(self) -> str:
         """The present step by its short name, such as ``S1901M``."""
-        return "" if self._game.is_done else self._game.phase
+        return "" if self.game.is_done else self.game.phase
 
     @property
     def outcomes(self) -> Mapping[str, Mapping[str, float]]:
         """The figures of each seat once the game is over."""
-        return {seat: dict(values) for seat, values in self._game.result().outcomes.items()}
+        return {seat: dict(values) for seat, values in self.game.result().outcomes.items()}
 
     def messages(self, seat: str) -> list[Message]:
         """What a seat is asked, whole: each prompt says all that its answer needs."""
-        parts = self.world.language.sections(self._game.view(seat), seat)
+        parts = self.world.language.sections(self.game.view(seat), seat)
         return [
             {"role": speaker, "content": "\n\n".join(part.text for part in spoken)}
             for speaker, spoken in itertools.groupby(parts, key=lambda part: part.role)
@@ -96,10 +98,10 @@ class TextGame:
         """
         if seat not in self.waiting:
             raise ValueError(f"the game does not wait for {seat!r}, but for {', '.join(self.waiting) or 'nobody'}")
-        found = self.world.language.parse(text[:LONGEST_ANSWER], self._game.view(seat), seat)
+        found = self.world.language.parse(text[:LONGEST_ANSWER], self.game.view(seat), seat)
         self.defects[seat] = list(found.defects)
         if found.defects:
-            self._game.note_defects(seat, found.defects)
+            self.game.note_defects(seat, found.defects)
         self._answers[seat] = found.actions
         self.waiting = tuple(each for each in self.waiting if each != seat)
         if not self.waiting:
@@ -109,12 +111,12 @@ class TextGame:
 
     def _go_on(self) -> None:
         """Play steps until a seat has a choice, or the game ends."""
-        while not self._game.is_done:
+        while not self.game.is_done:
             self._answers, waiting = {}, []
-            for seat in self._game.to_act():
+            for seat in self.game.to_act():
                 if seat in self._bots:
                     continue
-                view = self._game.view(seat)
+                view = self.game.view(seat)
                 slots = self.world.language.slots(view, seat)
                 if slots is not None and all(len(slot.alternatives) == 1 for slot in slots):
                     self._answers[seat] = tuple(slot.alternatives[0] for slot in slots)
@@ -126,7 +128,7 @@ class TextGame:
             self._step()
 
     def _step(self) -> None:
-        game = self._game
+        game = self.game
         # The seeds of opponents.play: with the same answers it is the same game.
         here = ("decision", self._phases) if game.takes_time else ("talk", self._phases, self._talks)
         actions = {

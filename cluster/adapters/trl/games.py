@@ -1,7 +1,7 @@
 """Games that a model plays in this process, as episodes of an update: what ``EpisodeTrainer`` asks for.
 
-    play = Games(load_config("kuhn"), tokenizer, opponents=("random",), blocks=6)
-    episodes = play(model, 0)
+play = Games(load_config("kuhn"), tokenizer, opponents=("random",), blocks=6)
+episodes = play(model, 0)
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Games:
         # The engine owns its model, and TRL has changed how its own one is called.
         own = type(model)(model.config)
         own.load_state_dict(model.state_dict())
-        engine = TorchEngine(own.to(model.device).eval(), max_concurrent_decisions=self._config.inference.max_concurrent_decisions)
+        engine = TorchEngine(
+            own.to(model.device).eval(), max_concurrent_decisions=self._config.inference.max_concurrent_decisions
+        )
         policy = language_policy(engine, self._tokens, self._config.inference)
         try:
             first = update * self._blocks
@@ -76,7 +78,7 @@ class Games:
             start=self._starts.draw(role, seed),
             place=world.roles.index(role),
         )
-        seats: dict[str, Any] = {each: self._bots[bot] for each in others} | {role: policy}
+        seats: dict[str, Any] = dict.fromkeys(others, self._bots[bot]) | {role: policy}
 
         async def member(number: int) -> Episode:
             own = block.game_seed(number)

@@ -94,7 +94,9 @@ class EpisodeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         if args.use_vllm:
             raise ValueError("use_vllm: play() brings its own engine; leave it off")
         if args.loss_type not in (*_MEANS, "dapo", "cispo"):
-            raise ValueError(f"loss_type: {args.loss_type} has no counterpart here; take grpo, bnpo, dr_grpo, dapo, cispo")
+            raise ValueError(
+                f"loss_type: {args.loss_type} has no counterpart here; take grpo, bnpo, dr_grpo, dapo, cispo"
+            )
         if args.steps_per_generation != args.gradient_accumulation_steps:
             raise ValueError("steps_per_generation: one optimizer step takes all that was played; leave it unset")
         if grouping.gradient_surgery != "none":
@@ -132,7 +134,9 @@ class EpisodeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
             raise ValueError("play() returned no episodes")
         found = compute_advantages(episodes, self._learner, self._grouping, self._baselines, self._memory)
         roles = [sample.role for sample in found.samples]
-        self._baselines = updated_baselines(self._baselines, roles, found.returns, self._grouping.running_baseline_decay)
+        self._baselines = updated_baselines(
+            self._baselines, roles, found.returns, self._grouping.running_baseline_decay
+        )
         self._memory = found.memory
         metrics = self._metrics["train"]
         metrics["reward"].append(float(np.mean([episode.reward for episode in episodes])))

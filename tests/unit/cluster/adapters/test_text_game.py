@@ -29,9 +29,9 @@ def test_a_game_by_text_is_the_same_game(name, settings, bot, all_seats):
     game = TextGame(world, role, 7, seats=seats, others=bot)
     player, steps = world.make_bot(bot), 0
     while game.waiting:
-        here = ("decision", game._phases) if game._game.takes_time else ("talk", game._phases, game._talks)
+        here = ("decision", game._phases) if game.game.takes_time else ("talk", game._phases, game._talks)
         for seat in game.waiting:
-            view = game._game.view(seat)
+            view = game.game.view(seat)
             assert game.messages(seat)[0]["role"] == "system"
             assert game.answer(seat, texts(world, player, view, seat, derive_seed(7, *here, seat))) == []
         steps += 1

@@ -1,0 +1,1 @@
+"""Our worlds as an OpenEnv server."""

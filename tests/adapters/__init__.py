@@ -1,0 +1,1 @@
+"""Tests that run in environments of their own, beside the package that they are about: ``make adapters``."""
