@@ -45,7 +45,7 @@ class TextGame:
         seats: Sequence[str] = (),
         others: str = "",
     ) -> None:
-        """``seed`` draws the start and the game, ``role`` is whose game it is, and ``others`` plays what ``seats`` do not.
+        """``seed`` draws start and game, ``role`` is whose game it is, and ``others`` plays what ``seats`` do not.
 
         ``seats`` are by default ``role`` alone. Raises ValueError for a role, seat or bot that the world does not have.
         """
@@ -93,8 +93,8 @@ class TextGame:
     def answer(self, seat: str, text: str) -> list[Defect]:
         """Take a seat's text, and go on when it is the last one; return what was wrong with it.
 
-        A text may be anything: what it does not say is left to the rules, as by any player. Raises ValueError for a seat
-        that is not ``waiting``.
+        A text may be anything: what it does not say is left to the rules, as by any player. Raises ValueError for a
+        seat that is not ``waiting``.
         """
         if seat not in self.waiting:
             raise ValueError(f"the game does not wait for {seat!r}, but for {', '.join(self.waiting) or 'nobody'}")

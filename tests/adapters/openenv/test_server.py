@@ -52,7 +52,7 @@ def play(client, seed, **reset):
 
 
 def test_a_whole_game_through_openenvs_client(served):
-    name, url = served
+    _, url = served
     with GenericEnvClient(base_url=url).sync() as client:
         seen = play(client, 3)
         assert [each["messages"] for each in seen] == [each["messages"] for each in play(client, 3)]

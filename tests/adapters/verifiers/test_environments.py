@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import pytest
 
@@ -19,7 +20,7 @@ PATIENCE_S = 600
 class Endpoint(BaseHTTPRequestHandler):
     """Answers every chat with the same text, and keeps what it was asked."""
 
-    asked: list = []
+    asked: ClassVar[list] = []
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
