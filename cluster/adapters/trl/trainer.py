@@ -39,7 +39,11 @@ def grpo_config(learner: LearnerSettings, output_dir: Path | str, **options: Any
 
     Raises ValueError for a setting that TRL's loss does not have.
     """
-    default = LearnerSettings(loss_type=learner.loss_type, max_completion_length=learner.max_completion_length)
+    default = LearnerSettings(
+        loss_type=learner.loss_type,
+        epsilon_high=learner.epsilon_high,
+        max_completion_length=learner.max_completion_length,
+    )
     for key in ("beta", "decoupled", "entropy_coef", "off_policy_mask_threshold", "top_advantage_quantile"):
         if getattr(learner, key) != getattr(default, key):
             raise ValueError(f"learner.{key}: TRL's trainer does not get it here; leave it at its default")

@@ -50,7 +50,7 @@ def played(kind, kuhn):
     if kind == "mixed":
         drawn = drawn[:3] + ragged_episodes(6, masked=False, prompt=(4, 9), completion=(3, 12))[3:]
     cut = tuple(replace(each, turns=each.turns[: 1 + at % 3]) for at, each in enumerate(drawn))
-    return small_model(max(512, max_id(cut) + 1)), tokenizer, cut, GroupingSettings(keys=(), min_group_size=2)
+    return small_model(max(512, max_id(cut) + 1)), tokenizer, cut, GroupingSettings(keys=("phase",), min_group_size=2)
 
 
 def max_id(episodes):
