@@ -23,12 +23,13 @@ from grpo_core.gradients.gradient_surgery import SurgeryRecord, apply_surgery
 from grpo_core.losses.representation_alignment import alignment_of_turns
 from grpo_core.models.fsdp import ALONE, Sharding, spread_like, whole
 from grpo_core.models.role_adapters import adapter_roles, clip_by_role, turns_by_role
+from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
 from grpo_core.traces.token_trace import TokenTrace, turns_to_trace
 from grpo_core.traces.update_trace import UpdateTrace, turn_tokens, update_trace
 from grpo_core.training.accumulators import UpdateAccumulators
 from grpo_core.training.audit import StepRecord, audit_record, update_metrics
-from grpo_core.training.learner_state import LearnerState, packed, unpacked
+from grpo_core.training.learner_state import LearnerState, packed, unpacked, with_shapes
 from grpo_core.training.lr_schedule import learning_rate_at
 from grpo_core.training.policy_passes import PolicyPasses
 from grpo_core.types import Batch
@@ -111,6 +112,10 @@ class Learner:
             weight_decay=learner.weight_decay,
             fused=True,
         )
+
+    def probe(self, prompts: Sequence[Sequence[int]]) -> Probe:
+        """Return ``make_probe`` of the model; every rank must call this."""
+        return make_probe(self.model, prompts, last_logits=self._passes.last_logits)
 
     def move_to(self, device: torch.device) -> None:
         """Move model, reference and optimizer to another device; no process may share them.
@@ -268,22 +273,40 @@ class Learner:
         )
 
     def state(self) -> LearnerState:
-        """Copy everything an exact continuation needs besides the model's weights; every rank must call this."""
+        """Copy everything an exact continuation needs besides the model's weights.
+
+        Every rank must call this; those after the first get no tensors.
+        """
         state = packed(self.version, self._optimizer, self._named, self.baselines, self.memory, self._generator)
-        return LearnerState({name: whole(tensor) for name, tensor in state.tensors.items()}, state.record)
+        tensors: dict[str, Tensor] = {}
+        for name, tensor in state.tensors.items():
+            gathered = whole(tensor)
+            if self._sharding.rank == 0:
+                tensors[name] = gathered
+        return LearnerState(tensors, state.record)
 
     def load_state(self, state: LearnerState) -> None:
         """Continue exactly where ``state`` was taken; the model must already hold the weights of that moment.
 
+        Every rank must call this; those after the first need no moments in ``state`` (see ``without_moments``).
+
         Raises:
             CheckpointError: the state is another model's or incomplete.
         """
+        if self._sharding.rank:
+            state = with_shapes(state, self._named)
         restored = unpacked(state, self._named)
         self._optimizer.state.clear()
         for parameter, moments in restored.moments.items():
-            self._optimizer.state[parameter] = {name: spread_like(value, parameter) for name, value in moments.items()}
+            self._optimizer.state[parameter] = {name: _placed(value, parameter) for name, value in moments.items()}
         self.version, self.baselines, self.memory = restored.version, restored.baselines, restored.memory
         self._generator = restored.generator
+
+
+def _placed(value: Tensor, parameter: nn.Parameter) -> Tensor:
+    """Copy a whole tensor to where its parameter is, or take this rank's share of it."""
+    spread = spread_like(value, parameter)
+    return value.to(parameter.device, copy=True) if spread is value else spread
 
 
 def _check_settings(

@@ -7,9 +7,10 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
@@ -23,6 +24,9 @@ from cluster.actors.episode_check import EpisodeCheck
 from cluster.actors.initial_policy import make_policy, probe_prompts
 from cluster.actors.kept_games import add_judgements
 from cluster.actors.learner_device import LearnerDevice
+from cluster.actors.learner_group.meeting import opened
+from cluster.actors.learner_group.member import Recipe, Step, join, make_learner, node_address
+from cluster.actors.learner_group.peers import Peers
 from cluster.actors.learner_metrics import catalogued, episode_columns, game_length, role_intervals
 from cluster.actors.messages import Shortage, UpdateReport
 from cluster.actors.resume import newest_checkpoint
@@ -35,11 +39,13 @@ from grpo_core.checkpoints.atomic_write import write_atomically, writing
 from grpo_core.checkpoints.folders import checkpoint_versions, prune_checkpoints
 from grpo_core.checkpoints.store import Checkpoint, save_checkpoint
 from grpo_core.errors import StorageError
-from grpo_core.learner import Learner
+from grpo_core.learner import Learner, UpdateResult
+from grpo_core.models.fsdp import ALONE, Sharding
 from grpo_core.models.lora import add_adapters, load_adapters
 from grpo_core.models.pretrained import ADAPTER, load_model, plain_model, policy_payload, save_model
 from grpo_core.models.role_adapters import active_role, add_role_adapters, load_role_adapters, role_adapter_payloads
 from grpo_core.models.weight_probe import Probe, make_probe
+from grpo_core.training.learner_state import without_moments
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch, Episode
 from opponents.players.llm_policy import TokenizedLanguage
@@ -52,13 +58,20 @@ from services.weights.payload import Payload, make_payload, make_role_payload
 class LearnerWorker:
     """Owns the model, its optimizer and the consuming end of the buffer; lives in a ``LearnerActor``."""
 
-    def __init__(self, config: Config, run_dir: str, buffer: ReplayBuffer, resume: bool) -> None:
+    def __init__(
+        self, config: Config, run_dir: str, buffer: ReplayBuffer, resume: bool, peers: Sequence[Any] = ()
+    ) -> None:
+        """Make the learner or load its newest checkpoint.
+
+        ``peers`` are the Ray handles of the ``LearnerPeerActor``s that train the policy together with this process.
+        """
         torch.set_num_threads(config.learner.threads)
         torch.manual_seed(config.run.seed)
         self._config = config
         self._measured = config.world.measured
         self._folder = RunFolder(Path(run_dir))
         self._buffer = buffer
+        self._stack = ExitStack()  # closed with the process
         self._device = LearnerDevice(config.learner.gpus, shared=config.rollout.share_gpu_with_learner)
         self._collector = BatchCollector(
             buffer,
@@ -75,6 +88,8 @@ class LearnerWorker:
         self._durable: Path | None = None  # the current version's checkpoint, once it is on disk
         self._hurried = False
         buffer.redeliver()  # first: it refuses a second learner before anything is written
+        self._peers = Peers(peers, config.learner.exchange_timeout_s)
+        self._sharding = self._join()
         # The checkpoint to resume from, and how many episodes were used before the receipts above.
         checkpoint, self._used = newest_checkpoint(self._folder.path, buffer, self._measured) if resume else (None, 0)
         if checkpoint is None:
@@ -129,7 +144,7 @@ class LearnerWorker:
         episodes = collector.fresh(self._learner.version)
         batch = Batch(episodes, self._learner.version)
         with self._device.working(self._learner):
-            result = self._learner.step(batch, self._config.metrics.traced_tokens or None)
+            result = self._step(batch)
             payload = self._sealed()
         self._last_batch, self._durable = batch, None
         self._receipts.extend(collector.receipts)
@@ -187,21 +202,25 @@ class LearnerWorker:
             return str(self._durable)
         if self._last_batch is not None:
             save_last_batch(self._folder, self._last_batch)
-        folder = save_checkpoint(
-            self._folder.path,
-            self._learner,
-            lambda target: save_model(self._model, self._tokenizer, target),
-            extra={
-                # Acknowledged on resume, if the process dies before the acknowledgement below.
-                "receipts": [[receipt.role, receipt.entry_id] for receipt in self._receipts],
-                # Shows that the checkpoint before is too old, if this one is damaged.
-                "used": self._used + len(self._receipts),
-                "excused_blocks": self._collector.excused_blocks,
-                "countries": self._windows.state(),
-                # Read by the driver, if it dies before it has recorded this update.
-                "report": None if self._report is None else msgspec.to_builtins(self._report),
-                "config_digest": self._config.digest,
-            },
+        extra = {
+            # Acknowledged on resume, if the process dies before the acknowledgement below.
+            "receipts": [[receipt.role, receipt.entry_id] for receipt in self._receipts],
+            # Shows that the checkpoint before is too old, if this one is damaged.
+            "used": self._used + len(self._receipts),
+            "excused_blocks": self._collector.excused_blocks,
+            "countries": self._windows.state(),
+            # Read by the driver, if it dies before it has recorded this update.
+            "report": None if self._report is None else msgspec.to_builtins(self._report),
+            "config_digest": self._config.digest,
+        }
+        folder = self._peers.together(
+            "gather_checkpoint",
+            own=lambda: save_checkpoint(
+                self._folder.path,
+                self._learner,
+                lambda target: save_model(self._model, self._tokenizer, target),
+                extra=extra,
+            ),
         )
         self._durable = folder
         try:
@@ -229,7 +248,8 @@ class LearnerWorker:
         specialists = self._config.policy.specialists
         by_role = role_adapter_payloads(self._model) if specialists else {}
         for country, file in snapshot_files(target, self._config.world.roles if specialists else ()).items():
-            write_atomically(file, policy_payload(self._model) if country is None else by_role[country])
+            data = self._policy_payload() if country is None else by_role[country]
+            write_atomically(file, data)
         return self._learner.version
 
     def close(self) -> None:
@@ -252,8 +272,38 @@ class LearnerWorker:
                         make_probe(self._model, probe_prompts(self._tokens, self._config.world, [role])),
                     )
             return make_role_payload(self._learner.version, specialists)
-        probe = make_probe(self._model, self._probe_prompts(self._measured.roles))
-        return make_payload(self._learner.version, policy_payload(self._model), probe)
+        prompts = self._probe_prompts(self._measured.roles)
+        probe, data = self._peers.together(
+            "publish", prompts, own=lambda: (self._learner.probe(prompts), policy_payload(self._model))
+        )
+        return make_payload(self._learner.version, data, probe)
+
+    def _policy_payload(self) -> bytes:
+        return self._peers.together("gather_policy", own=lambda: policy_payload(self._model))
+
+    def _step(self, batch: Batch) -> UpdateResult:
+        """Learn from a batch on every process."""
+        traced = self._config.metrics.traced_tokens or None
+        result, steps = self._peers.answered("step", batch, traced, own=lambda: self._learner.step(batch, traced))
+        own = Step.of(self._learner.version, result)
+        if differing := [rank for rank, step in enumerate(steps, 1) if step != own]:
+            raise RunError(
+                f"update {self._learner.version}: processes {differing} of the learner have other figures than process "
+                "0 (loss or gradient norm): are they the same version of Entente and torch?"
+            )
+        return result
+
+    def _join(self) -> Sharding:
+        """Join the peers, if there are any, until this process ends."""
+        if not len(self._peers):
+            return ALONE
+        start_s = self._config.rollout.start_timeout_s
+        self._peers.wait_ready(start_s)
+        host, ranks = node_address(), 1 + len(self._peers)
+        meeting, store = opened(host, ranks, start_s, self._config.learner.exchange_timeout_s)
+        return self._peers.together(
+            "join", meeting, own=lambda: join(self._stack, meeting, store, 0, self._device.device)
+        )
 
     def _probe_prompts(self, roles: Sequence[str]) -> list[tuple[int, ...]]:
         return probe_prompts(self._tokens, self._config.world, roles)
@@ -298,16 +348,13 @@ class LearnerWorker:
         config = self._config
         # A policy with adapters is its own reference when they are switched off.
         reference = self._first_policy() if config.learner.beta > 0 and not config.policy.use_peft else None
-        self._device.enter(self._model)
-        if reference is not None:
-            self._device.enter(reference)
-        learner = Learner(
-            self._model,
-            config.learner,
-            config.grouping,
-            seed=config.run.seed,
-            reference=reference,
-            alignment=config.alignment,
+        if not len(self._peers):  # else one part after the other moves there
+            self._device.enter(self._model)
+            if reference is not None:
+                self._device.enter(reference)
+        recipe = Recipe.of(self._model, has_reference=reference is not None)
+        learner = self._peers.together(
+            "make", recipe, own=lambda: make_learner(config, self._model, reference, self._sharding)
         )
         self._device.leave(learner)
         return learner
@@ -342,7 +389,8 @@ class LearnerWorker:
         else:
             self._model, self._tokenizer = load_model(folder)
         self._learner = self._make_learner()
-        self._learner.load_state(checkpoint.state)
+        state = checkpoint.state
+        self._peers.together("load_state", without_moments(state), own=lambda: self._learner.load_state(state))
         extra = read_extra(checkpoint, self._measured)
         self._windows.load_state(extra.windows)
         self._collector.restore_excused(extra.excused_blocks)

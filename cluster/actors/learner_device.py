@@ -14,6 +14,16 @@ from grpo_core.learner import Learner
 CPU = torch.device("cpu")
 
 
+def compute_device(gpus: int) -> torch.device:
+    """Return the device of a process with ``learner.gpus``. Raises RunError if there is no GPU."""
+    if gpus and not torch.cuda.is_available():
+        raise RunError(
+            f"learner.gpus is {gpus} and PyTorch {torch.__version__} sees no GPU where the learner "
+            "runs; install its CUDA build there (make setup TORCH=auto), or set learner.gpus = 0"
+        )
+    return torch.device("cuda") if gpus else CPU
+
+
 class LearnerDevice:
     """The device that a learner computes on.
 
@@ -23,12 +33,7 @@ class LearnerDevice:
 
     def __init__(self, gpus: int, *, shared: bool) -> None:
         """Find the device; ``shared``: a rollout actor takes turns on it. Raises RunError if there is no GPU."""
-        if gpus and not torch.cuda.is_available():
-            raise RunError(
-                f"learner.gpus is {gpus} and PyTorch {torch.__version__} sees no GPU where the learner "
-                "runs; install its CUDA build there (make setup TORCH=auto), or set learner.gpus = 0"
-            )
-        self._device = torch.device("cuda") if gpus else CPU
+        self._device = compute_device(gpus)
         self._shared = shared
 
     def free_bytes(self, in_memory: int) -> int:
@@ -37,6 +42,11 @@ class LearnerDevice:
             return in_memory
         free, total = torch.cuda.mem_get_info(self._device)
         return int(total if self._shared else free)  # a sleeping engine leaves next to nothing behind
+
+    @property
+    def device(self) -> torch.device:
+        """Where the learner computes."""
+        return self._device
 
     def enter(self, model: nn.Module) -> None:
         """Move a model to the device."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cluster.actors.messages import BlockReport, Shortage, UpdateReport
 from cluster.configs.schema import config_from_json
@@ -23,12 +23,20 @@ if TYPE_CHECKING:
 class LearnerActor:
     """Ray actor of a ``LearnerWorker``, whose methods it forwards."""
 
-    def __init__(self, config_json: str, run_dir: str, redis_url: str, run_id: str, resume: bool) -> None:
+    def __init__(
+        self,
+        config_json: str,
+        run_dir: str,
+        redis_url: str,
+        run_id: str,
+        resume: bool,
+        peers: Sequence[Any] = (),
+    ) -> None:
         from cluster.actors.learner import LearnerWorker
 
         config = config_from_json(config_json)
         buffer = redis_buffer(config.redis, redis_url, run_id, patient=resume)
-        self._worker = LearnerWorker(config, run_dir, buffer, resume)
+        self._worker = LearnerWorker(config, run_dir, buffer, resume, peers)
 
     def heartbeat(self) -> None:
         """Return at once; it runs in a separate thread, and so answers during updates."""

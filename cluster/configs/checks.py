@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.configs.sections import RolloutSettings
+from cluster.configs.sections import RolloutSettings, TrainingSettings
 from grpo_core.advantages.grouping import required_facts
 from grpo_core.advantages.returns import EXPECTED_RETURN_FACT
 from grpo_core.errors import GroupingError
@@ -178,6 +178,26 @@ def check_gpus(rollout: RolloutSettings, tensor_parallel_size: int, learner_gpus
             f"rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) must equal inference.tensor_parallel_size "
             f"({tensor_parallel_size}): one engine spans that many GPUs"
         )
+
+
+def check_learner_processes(
+    learner: TrainingSettings,
+    grouping: GroupingSettings,
+    alignment: AlignmentSettings,
+    policy: PolicySettings,
+    rollout: RolloutSettings,
+) -> None:
+    """Check that several processes of the learner can do what is asked."""
+    if learner.processes == 1:
+        return
+    needs = {
+        'grouping.gradient_surgery = "none"': grouping.gradient_surgery == "none",
+        "alignment.weight = 0": alignment.weight == 0,
+        "policy.specialists = false": not policy.specialists,
+        "rollout.share_gpu_with_learner = false": not rollout.share_gpu_with_learner,
+    }
+    if missing := [text for text, is_met in needs.items() if not is_met]:
+        raise ValueError(f"learner.processes = {learner.processes} needs {', '.join(missing)}")
 
 
 def check_group_keys(grouping: GroupingSettings, learner: LearnerSettings, world: World) -> None:

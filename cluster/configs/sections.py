@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -136,6 +137,25 @@ class RolloutSettings(Settings):
 
 
 class TrainingSettings(LearnerSettings):
-    """The learner's update, and its GPU."""
+    """The learner's update, its processes and their GPUs."""
 
-    gpus: int = Field(0, ge=0, le=1, description="GPUs that Ray keeps for the learner; 0: it computes on CPUs")
+    gpus: int = Field(
+        0, ge=0, le=1, description="GPUs that Ray keeps for each process of the learner; 0: it computes on CPUs"
+    )
+    processes: int = Field(
+        1,
+        ge=1,
+        le=1024,
+        description="Processes that train the policy together (FSDP): each holds its share of weights, gradients and "
+        "optimizer; a run may be resumed with another number",
+    )
+    process_placement: Literal["strict_pack", "spread"] = Field(
+        "strict_pack",
+        description="Where the learner's processes are: all on one node, or on as many nodes as there are",
+    )
+    exchange_timeout_s: float = Field(
+        600.0,
+        gt=0,
+        le=LONGEST_WAIT_S,
+        description="Seconds that a process of the learner waits for the others in one exchange",
+    )

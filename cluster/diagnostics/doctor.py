@@ -36,7 +36,7 @@ def examine(config: Config | None, run_dir: Path | None = None) -> list[Finding]
         _python(),
         _packages(),
         _processors(),
-        _gpus(gpus_asked(asked.rollout, asked.learner.gpus), asked.run),
+        _gpus(gpus_asked(asked.rollout, asked.learner), asked.run),
         _memory(needed_bytes(asked), asked.run),
         disk(run_dir),
         ray_access(asked.run),

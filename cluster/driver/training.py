@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import ray
 
+from cluster.actors.learner_group.peer_actor import LearnerPeerActor
 from cluster.actors.messages import UpdateReport
 from cluster.actors.ray_actors import LearnerActor, RolloutActor
 from cluster.configs.schema import Config
@@ -48,6 +49,7 @@ from services.metrics.trackers.registry import check_trackers
 from services.replay.buffer import ServerLostError
 from services.reports.run_report.run_report import write_report
 
+RANK = "ENTENTE_LEARNER_RANK"  # in the environment of the learner's processes, where the drill finds it
 POLL_S = 0.5  # the display and the time limits are updated this often
 SAVE_TIMEOUT_S = 60.0  # for the last checkpoint of an interrupted run
 SAVE_ALONE_TIMEOUT_S = 6.0  # for the learner to save after Ray was lost, which ends its process soon
@@ -60,6 +62,7 @@ class TrainingRun:
     config: Config
     folder: RunFolder
     learner: Any  # handle of the LearnerActor
+    peers: Sequence[Any]  # handles of the learner's other processes
     pool: RolloutPool
     schedule: BlockSchedule
     league: League
@@ -85,7 +88,7 @@ def check_machine(config: Config) -> None:
     world needs cannot be used; a cluster's nodes find that out themselves.
     """
     check_trackers(config.metrics.trackers)
-    check_gpus(gpus_asked(config.rollout, config.learner.gpus), config.run.ray_address)
+    check_gpus(gpus_asked(config.rollout, config.learner), config.run.ray_address)
     check_memory(config)
     if config.run.ray_address is None:
         config.world.check_files(config.evaluation)
@@ -148,14 +151,16 @@ def set_up(
     display.stage("starting the replay server and Ray")
     redis_url = stack.enter_context(replay_server(config.redis, folder.redis, display.log if resume else None))
     watch = stack.enter_context(watched(config.redis, display.log))
-    address, cpus = config.run.ray_address, cpus_asked(config.rollout, config.learner.gpus)
+    address, cpus = config.run.ray_address, cpus_asked(config.rollout, config.learner)
     stack.enter_context(ray_cluster(address, cpus, embedded_replay=config.redis.url is None, notice=display.log))
-    placement = stack.enter_context(placed(config.rollout, config.learner.gpus, may_grow=address is not None))
+    placement = stack.enter_context(placed(config.rollout, config.learner, may_grow=address is not None))
     display.stage("loading the policy")
     start_timeout_s = config.rollout.start_timeout_s
-    learner = start_learner(config, folder, placement, redis_url, resume)
+    peers = start_peers(config, placement)
+    learner = start_learner(config, folder, placement, redis_url, resume, peers)
     # On a cluster, a learner that is stopped but not killed would keep its successor out of the run.
-    stack.callback(ray.kill, learner)
+    for process in (*peers, learner):
+        stack.callback(ray.kill, process)
     first_weights = learner.publish.remote()
     if config.rollout.share_gpu_with_learner:
         # A starting engine measures how much of the GPU is free, so it waits until the learner has left the GPU.
@@ -181,7 +186,7 @@ def set_up(
     )
     stack.enter_context(league)
     schedule = BlockSchedule(config.run.seed, config.world.roles, config.learner, config.rollout, league, version)
-    run = TrainingRun(config, folder, learner, pool, schedule, league, recorder, watch, version)
+    run = TrainingRun(config, folder, learner, peers, pool, schedule, league, recorder, watch, version)
     if resume:
         recover(run, redis_url)
     return run
@@ -201,13 +206,27 @@ def open_population(config: Config, folder: RunFolder, version: int, mirror: Pop
     return population
 
 
-def start_learner(config: Config, folder: RunFolder, placement: Placement, redis_url: str, resume: bool) -> Any:
+def start_learner(
+    config: Config, folder: RunFolder, placement: Placement, redis_url: str, resume: bool, peers: Sequence[Any]
+) -> Any:
     """The handle of a new learner actor, which loads its model."""
+    actor = _learner_process(LearnerActor, config, placement, 0)
+    return actor.remote(config.model_dump_json(), str(folder.path), redis_url, folder.run_id, resume, peers)
+
+
+def start_peers(config: Config, placement: Placement) -> list[Any]:
+    """The handles of the learner's processes after the first, by rank."""
+    ranks = range(1, config.learner.processes)
+    text = config.model_dump_json()
+    return [_learner_process(LearnerPeerActor, config, placement, rank).remote(text, rank) for rank in ranks]
+
+
+def _learner_process(kind: type, config: Config, placement: Placement, rank: int) -> Any:
     environment = actor_environment(config.learner.threads, gpus=config.learner.gpus)
+    environment["env_vars"][RANK] = str(rank)
     # Its concurrency group is a thread that answers heartbeats while another one learns.
-    actor = ray.remote(concurrency_groups={HEARTBEAT_GROUP: 1})(LearnerActor)
-    actor = actor.options(**placement.of_learner(), runtime_env=environment)
-    return actor.remote(config.model_dump_json(), str(folder.path), redis_url, folder.run_id, resume)
+    actor = ray.remote(concurrency_groups={HEARTBEAT_GROUP: 1})(kind)
+    return actor.options(**placement.of_learner(rank), runtime_env=environment)
 
 
 def start_rollouts(
@@ -252,11 +271,14 @@ def learn(run: TrainingRun) -> None:
     may_learn = pool.rest if config.rollout.share_gpu_with_learner else None
     call = UpdateCall(config.learner, run.take_timeout_s, run.learner, run.schedule, run.log, may_learn=may_learn)
     scaling = Scaling(config.rollout, config.learner.episodes_per_update, pool, run.log)
-    heartbeat = Heartbeat(
-        run.learner.heartbeat.options(concurrency_group=HEARTBEAT_GROUP).remote,
-        config.run.silence_timeout_s,
-        away_s=run.watch.away_s,
-    )
+    heartbeats = [
+        Heartbeat(
+            process.heartbeat.options(concurrency_group=HEARTBEAT_GROUP).remote,
+            config.run.silence_timeout_s,
+            away_s=run.watch.away_s,
+        )
+        for process in (run.learner, *run.peers)
+    ]
     stall_timer = StallTimer(config.rollout.update_timeout_s, away_s=run.watch.away_s)
     recorder.training_begins()
     while run.version < config.learner.updates:
@@ -269,7 +291,8 @@ def learn(run: TrainingRun) -> None:
         events = pool.poll(call.waits_for, POLL_S)
         if both_busy:
             recorder.overlapped(time.monotonic() - wait_start)
-        heartbeat.check()
+        for heartbeat in heartbeats:
+            heartbeat.check()
         run.watch.check()
         scaling.observe(learning=bool(call.waits_for), updated=bool(events.other))
         recorder.workers(pool.ready, scaling.wanted, pool.replacements_left)

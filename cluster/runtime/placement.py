@@ -6,11 +6,11 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from cluster.configs.sections import RolloutSettings
+from cluster.configs.sections import RolloutSettings, TrainingSettings
 from cluster.errors import RunError
 from cluster.runtime.ray_calls import check_waiting
 from cluster.runtime.ray_watch import control_service_lost
@@ -22,26 +22,27 @@ HALF_A_GPU = 0.5  # how Ray accounts for one GPU that two actors take turns on
 Bundle = dict[str, float]
 
 
-def bundles(rollout: RolloutSettings, learner_gpus: int) -> list[Bundle]:
-    """Resources of each place: the learner's, then one for each rollout actor, or one place if they share a GPU.
+def bundles(rollout: RolloutSettings, learner: TrainingSettings) -> list[Bundle]:
+    """Resources of each place: those of the learner's processes, then one for each rollout actor.
 
-    A place lies on one node, and so do the GPUs of one engine; different places may be on different nodes.
+    It is one place if they share a GPU. A place lies on one node, and so do the GPUs of one engine; different places
+    may be on different nodes.
     """
-    learner = _bundle(LEARNER_CPUS, learner_gpus)
+    process = _bundle(LEARNER_CPUS, learner.gpus)
     actor = _bundle(rollout.cpus_per_actor, rollout.gpus_per_actor)
     if rollout.share_gpu_with_learner:
-        return [_bundle(LEARNER_CPUS + rollout.cpus_per_actor, learner_gpus)]
-    return [learner] + [actor] * rollout.actors
+        return [_bundle(LEARNER_CPUS + rollout.cpus_per_actor, learner.gpus)]
+    return [process] * learner.processes + [actor] * rollout.actors
 
 
-def cpus_asked(rollout: RolloutSettings, learner_gpus: int) -> int:
+def cpus_asked(rollout: RolloutSettings, learner: TrainingSettings) -> int:
     """Sum the CPU cores of all places, rounded up."""
-    return math.ceil(_total(bundles(rollout, learner_gpus), "CPU"))
+    return math.ceil(_total(bundles(rollout, learner), "CPU"))
 
 
-def gpus_asked(rollout: RolloutSettings, learner_gpus: int) -> float:
+def gpus_asked(rollout: RolloutSettings, learner: TrainingSettings) -> float:
     """Sum the GPUs of all places."""
-    return _total(bundles(rollout, learner_gpus), "GPU")
+    return _total(bundles(rollout, learner), "GPU")
 
 
 def check_gpus(asked: float, ray_address: str | None) -> None:
@@ -88,19 +89,22 @@ class Placement:
     """The places that Ray holds for this run."""
 
     rollout: RolloutSettings
-    learner_gpus: int
+    learner: TrainingSettings
     group: Any  # ray.util.placement_group.PlacementGroup
+    processes: Any = None  # the group of the learner's processes, if there are several
 
-    def of_learner(self) -> dict[str, Any]:
-        """Ray options that put the learner into its place."""
-        return self._options(0, LEARNER_CPUS, self.learner_gpus)
+    def of_learner(self, rank: int = 0) -> dict[str, Any]:
+        """Ray options that put a process of the learner into its place."""
+        if self.processes is not None:
+            return _options(self.processes, rank, LEARNER_CPUS, self.learner.gpus)
+        return self._options(0, LEARNER_CPUS, self.learner.gpus)
 
     def of_rollout(self, slot: Slot) -> dict[str, Any]:
         """Ray options that put the rollout actor of a slot (``< rollout.actors``, or a further place) there."""
         rollout = self.rollout
         if isinstance(slot, FurtherPlace):
             return _options(slot.group, 0, rollout.cpus_per_actor, rollout.gpus_per_actor)
-        place = 0 if rollout.share_gpu_with_learner else slot + 1
+        place = 0 if rollout.share_gpu_with_learner else slot + (self.processes is None)
         return self._options(place, rollout.cpus_per_actor, rollout.gpus_per_actor)
 
     def further(self) -> FurtherPlace:
@@ -116,26 +120,42 @@ class Placement:
 
 
 @contextmanager
-def placed(rollout: RolloutSettings, learner_gpus: int, *, may_grow: bool) -> Iterator[Placement]:
+def placed(rollout: RolloutSettings, learner: TrainingSettings, *, may_grow: bool) -> Iterator[Placement]:
     """Hold places for all actors of a run in the connected Ray inside the block.
+
+    Several processes of the learner have a group of their own, because they are placed by a rule of their own.
 
     Raises RunError if they are not there within ``rollout.start_timeout_s`` (at once if the Ray can never hold them).
     """
     import ray
+
+    wanted = bundles(rollout, learner)
+    there = ray.cluster_resources()
+    fits = all(_total(wanted, kind) <= there.get(kind, 0.0) for kind in ("CPU", "GPU"))  # if it were idle
+    limit_s = rollout.start_timeout_s if may_grow or fits else 0.0
+    with ExitStack() as stack:
+        if learner.processes == 1:
+            yield Placement(rollout, learner, stack.enter_context(_group(wanted, "PACK", limit_s)))
+            return
+        count = learner.processes
+        processes = stack.enter_context(_group(wanted[:count], learner.process_placement.upper(), limit_s))
+        actors = stack.enter_context(_group(wanted[count:], "PACK", limit_s))
+        yield Placement(rollout, learner, actors, processes)
+
+
+@contextmanager
+def _group(wanted: Sequence[Bundle], strategy: str, limit_s: float) -> Iterator[Any]:
+    """Hold a placement group; raises RunError if it is not there within ``limit_s``."""
     from ray.util.placement_group import placement_group
 
-    wanted = bundles(rollout, learner_gpus)
-    group = placement_group(wanted, strategy="PACK")
+    group = placement_group(list(wanted), strategy=strategy)
     try:
-        there = ray.cluster_resources()
-        fits = all(_total(wanted, kind) <= there.get(kind, 0.0) for kind in ("CPU", "GPU"))  # if it were idle
-        limit_s = rollout.start_timeout_s if may_grow or fits else 0.0
         deadline = time.monotonic() + limit_s
         while not group.wait(WAIT_STEP_S):
             check_waiting()
             if time.monotonic() >= deadline:
-                raise RunError(_unsatisfied(wanted, limit_s))
-        yield Placement(rollout, learner_gpus, group)
+                raise RunError(_unsatisfied(wanted, limit_s, one_node=strategy == "STRICT_PACK"))
+        yield group
     finally:
         _remove(group)
 
@@ -147,17 +167,22 @@ def _remove(group: Any) -> None:
         remove_placement_group(group)
 
 
-def _unsatisfied(wanted: Sequence[Bundle], limit_s: float) -> str:
+def _unsatisfied(wanted: Sequence[Bundle], limit_s: float, *, one_node: bool) -> str:
     import ray
 
     asked = _counted(wanted)
     there = _counted([_processors(node["Resources"]) for node in ray.nodes() if node["Alive"]])
     free = _resources(_processors(ray.available_resources()))
     within = f" within {limit_s:g} s (rollout.start_timeout_s)" if limit_s else ""
+    if one_node:
+        where = "all on one node (learner.process_placement)"
+        change = 'learner.processes, or set learner.process_placement = "spread"'
+    else:
+        where = "each on one node"
+        change = "rollout.actors, rollout.cpus_per_actor, rollout.gpus_per_actor, learner.processes or learner.gpus"
     return (
-        f"Ray has no room for this run's actors{within}: they ask for {asked}, each on one node; its nodes have "
-        f"{there}, of which {free} are free; lower rollout.actors, rollout.cpus_per_actor, rollout.gpus_per_actor or "
-        "learner.gpus, or add nodes"
+        f"Ray has no room for this run's actors{within}: they ask for {asked}, {where}; its nodes have "
+        f"{there}, of which {free} are free; lower {change}, or add nodes"
     )
 
 

@@ -30,7 +30,12 @@ def loss_of(who: str, error: Any) -> EntenteError:
     kind: type[EntenteError] = LostError
     if getattr(error, "actor_init_failed", False):
         raised = _lines(error)[-1].partition(":")[0].rpartition(".")[2]  # Ray passes on only the text of the error
-        kinds = {ServerLostError.__name__: LateError, StorageError.__name__: StorageError}
+        kinds = {
+            ServerLostError.__name__: LateError,
+            StorageError.__name__: StorageError,
+            LostError.__name__: LostError,  # another process of the learner died meanwhile
+            LateError.__name__: LateError,
+        }
         kind = kinds.get(raised, RunError)
     return kind(f"{who} {cause_of_death(error)}")
 

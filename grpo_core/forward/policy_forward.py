@@ -22,23 +22,31 @@ class PolicyForward(nn.Module):
     It is a module because FSDP gathers sharded weights around a module's call.
     """
 
-    def __init__(self, model: nn.Module, *, bf16: bool = False, gradient_checkpointing: bool = False) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        bf16: bool = False,
+        gradient_checkpointing: bool = False,
+        device: torch.device | None = None,
+    ) -> None:
         """Take a Hugging Face causal LM, with or without adapters, and put it into evaluation mode.
 
-        An fp32 model on the CPU gets faster linear layers; parameters keep their names and values.
+        An fp32 model for the CPU gets faster linear layers; parameters keep their names and values.
 
         Args:
             model: changed in place as described.
             bf16: multiply matrices in bfloat16 (autocast); weights, log-softmax and gradients stay fp32.
             gradient_checkpointing: keep only the blocks' inputs and compute each block again in the backward pass
                 (arXiv 1604.06174); it gives the same gradients in about a third more time.
+            device: where the model will compute; None: where it is.
 
         Raises:
             ValueError: the model's logits are not plain output embeddings.
         """
         super().__init__()
         check_head(model)
-        if not bf16:  # autocast has no effect on the fast layers
+        if not bf16 and (device is None or device.type == "cpu"):  # autocast has no effect on the fast layers
             use_fast_layers(model)
         if gradient_checkpointing:
             _recompute_blocks(model)
@@ -46,8 +54,13 @@ class PolicyForward(nn.Module):
         self._bf16 = bf16
         self._gradient_checkpointing = gradient_checkpointing
 
-    def forward(self, micro: MicroBatch, entropy_grad: bool = False) -> tuple[Tensor, Tensor]:
-        """Return ``token_logprobs``."""
+    def forward(self, micro: MicroBatch | Tensor, entropy_grad: bool = False) -> Any:
+        """Return ``token_logprobs`` of a micro-batch; of ids (1, S) the logits (V,) that the model gives after them.
+
+        Both are this method because FSDP gathers the weights around it.
+        """
+        if isinstance(micro, Tensor):
+            return self.model(input_ids=micro, logits_to_keep=1).logits[0, -1]
         with self.precision(micro.input_ids.device):
             return token_logprobs(self.model, micro, entropy_grad=entropy_grad)
 

@@ -2,7 +2,8 @@
 
 Each rank holds a share of every weight, gradient and optimizer moment (ZeRO, arXiv 1910.02054) and gathers a block's
 weights only while it runs. Every rank makes the same ``Learner`` and calls ``step`` with the same batch, and ``state``
-or ``plain_tensors`` at the same time; the micro-batches are divided among the ranks.
+or ``plain_items`` at the same time; the micro-batches are divided among the ranks. Weights and moments start as those
+of rank 0, so that the other ranks need not read them.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Sharding:
         """Shard a module's parameters over the ranks, in place; their names stay.
 
         Each of the ``blocks`` gathers its parameters around its own call, the module gathers the rest around its call.
+        The values are those of rank 0. One part after the other moves to ``device``, which never holds them all.
         """
         if self.ranks == 1:
             return
@@ -41,7 +43,26 @@ class Sharding:
 
         mesh = init_device_mesh(self.device.type, (self.ranks,))
         for part in (*blocks(), module):
+            part.to(self.device)
+            self._take_values_of_first(part)
             fully_shard(part, mesh=mesh)
+
+    def _take_values_of_first(self, part: nn.Module) -> None:
+        """Copy rank 0's parameters and buffers that are not sharded yet."""
+        import torch.distributed as dist
+
+        with torch.no_grad():
+            for tensor in (*part.parameters(), *part.buffers()):
+                if not hasattr(tensor, "full_tensor"):
+                    dist.broadcast(tensor.data, 0)
+
+    def called(self, module: nn.Module, *inputs: Any) -> Any:
+        """Call a sharded module without gradients, and free what it gathered."""
+        sharded: Any = module
+        with torch.no_grad():
+            result = module(*inputs)
+        sharded.reshard()  # without a backward pass the outermost module would keep its weights
+        return result
 
     def share(self, micros: Sequence[MicroBatch]) -> list[tuple[MicroBatch, bool]]:
         """Return this rank's micro-batches, and whether each is its own.
@@ -119,14 +140,22 @@ ALONE = Sharding(0, 1, torch.device("cpu"))
 
 @contextmanager
 def process_group(
-    rank: int, ranks: int, address: str, *, device: torch.device | None = None, timeout_s: float = 600.0
+    rank: int,
+    ranks: int,
+    address: str | None,
+    *,
+    store: Any = None,
+    device: torch.device | None = None,
+    timeout_s: float = 600.0,
 ) -> Iterator[Sharding]:
     """Join the processes that train one policy; the group ends with the block.
 
     Args:
         rank: this process's number, from 0.
         ranks: the number of processes; with 1 no group is made.
-        address: the same for all: ``tcp://host:port`` with a port that is free on rank 0's machine, or ``file://``.
+        address: the same for all: ``tcp://host:port`` with a port that is free on rank 0's machine, or ``file://``;
+            None: the processes meet in ``store``.
+        store: a ``torch.distributed.Store`` that the processes share.
         device: where this rank's weights are. GPUs communicate through NCCL, the CPU (default) through gloo.
         timeout_s: the longest wait for the others to join and for each exchange.
 
@@ -141,7 +170,7 @@ def process_group(
     device = device or torch.device("cpu")
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(
-        backend, init_method=address, rank=rank, world_size=ranks, timeout=timedelta(seconds=timeout_s)
+        backend, init_method=address, store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=timeout_s)
     )
     try:
         yield Sharding(rank, ranks, device)
@@ -159,11 +188,11 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def spread_like(tensor: Tensor, parameter: Tensor) -> Tensor:
-    """Shard a tensor, the same on every rank, as the parameter of its shape is sharded."""
+    """Shard rank 0's tensor as the parameter of its shape is sharded; of the other ranks' only the shape counts."""
     sharded: Any = parameter
     if not hasattr(parameter, "full_tensor") or tensor.shape != parameter.shape:
         return tensor
     from torch.distributed.tensor import distribute_tensor
 
-    spread: Tensor = distribute_tensor(tensor, sharded.device_mesh, sharded.placements)
+    spread: Tensor = distribute_tensor(tensor.to(sharded.device), sharded.device_mesh, sharded.placements)
     return spread

@@ -34,11 +34,14 @@ ONLY = "default"  # the name of an adapter that is alone in its model
 _CONFIG = "adapter_config"  # the configuration's name in a payload's header
 
 
-def add_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int, name: str = ONLY) -> PeftModel:
+def add_adapters(
+    model: PreTrainedModel, settings: PolicySettings, seed: int, name: str = ONLY, *, revision: str | None = None
+) -> PeftModel:
     """Freeze a model and add LoRA layers in place; only their ``A`` and ``B`` (fp32) are trained.
 
     ``A`` is random by ``seed`` and ``B`` is 0, so outputs do not change until the adapter is trained. There is no
-    dropout, because the learner's log-probabilities must equal the engine's.
+    dropout, because the learner's log-probabilities must equal the engine's. ``revision`` is the ``fingerprint`` of the
+    base's weights, for a process that does not have them (yet).
 
     Raises:
         ValueError: a target module does not exist, or is an embedding or the output layer: the learner reads the
@@ -48,7 +51,7 @@ def add_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int, na
 
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
-        wrapped: PeftModel = get_peft_model(model, _lora_config(model, settings), adapter_name=name)
+        wrapped: PeftModel = get_peft_model(model, _lora_config(model, settings, revision), adapter_name=name)
     for embedding in (wrapped.get_input_embeddings(), wrapped.get_output_embeddings()):
         if hasattr(embedding, "base_layer"):
             raise ValueError("policy.lora_target_modules names an embedding or the output layer; name linear layers of "
@@ -57,12 +60,12 @@ def add_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int, na
     return wrapped
 
 
-def _lora_config(model: PreTrainedModel, settings: PolicySettings) -> LoraConfig:
+def _lora_config(model: PreTrainedModel, settings: PolicySettings, revision: str | None) -> LoraConfig:
     from peft import LoraConfig
 
     targets = list(settings.lora_target_modules)
     return LoraConfig(
-        revision=fingerprint(named_tensors(model)),
+        revision=revision or fingerprint(named_tensors(model)),
         r=settings.lora_r,
         lora_alpha=settings.lora_alpha,
         lora_dropout=0.0,
@@ -98,14 +101,18 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
 
 
 def merged_tensors(model: nn.Module, name: str | None = ONLY) -> dict[str, Tensor]:
-    """Return the weights with the adapter merged, ``W + (lora_alpha / lora_r) B A``, under the plain model's names.
+    """Return the ``merged_items`` by name."""
+    return dict(merged_items(model, name))
+
+
+def merged_items(model: nn.Module, name: str | None = ONLY) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights with the adapter merged, ``W + (lora_alpha / lora_r) B A``, under the plain model's names.
 
     The sum is made in fp32 and rounded to the type of ``W``; the model is not changed. Tied tensors appear once, under
     their first name; sharded tensors are gathered. ``name`` None gives the base's weights.
     """
     wrapped: Any = model
     base = wrapped.get_base_model()
-    tensors: dict[str, Tensor] = {}
     for path, tensor in named_tensors(base).items():
         if ".lora_" in path:
             continue
@@ -114,8 +121,7 @@ def merged_tensors(model: nn.Module, name: str | None = ONLY) -> dict[str, Tenso
         if name is not None and found and leaf == "weight":
             delta = whole(base.get_submodule(layer).get_delta_weight(name).detach())
             value = (value.float() + delta.float()).to(value.dtype)
-        tensors[f"{layer}.{leaf}" if found else path] = value
-    return tensors
+        yield f"{layer}.{leaf}" if found else path, value
 
 
 def adapter_payload(model: nn.Module, name: str = ONLY) -> bytes:

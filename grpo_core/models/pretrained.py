@@ -15,6 +15,7 @@ from transformers import (
     AutoTokenizer,
     LlamaConfig,
     LlamaForCausalLM,
+    PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     Qwen3Config,
@@ -25,7 +26,7 @@ from transformers.utils.logging import disable_progress_bar, get_verbosity, set_
 from grpo_core.errors import CheckpointError
 from grpo_core.models.folder_files import check_files, reason, some
 from grpo_core.models.fsdp import whole
-from grpo_core.models.lora import adapter_config_of, adapter_payload, has_adapters, merged_tensors, save_adapters
+from grpo_core.models.lora import adapter_config_of, adapter_payload, has_adapters, merged_items, save_adapters
 from grpo_core.models.named_tensors import from_safetensors, named_tensors, to_safetensors
 from grpo_core.models.role_adapters import adapter_roles, save_role_adapters, saved_roles
 from grpo_core.settings import PolicySettings
@@ -76,6 +77,15 @@ def make_small_model(
             model.lm_head.weight.normal_(std=_LM_HEAD_DEVIATION)
     for parameter in model.parameters():  # not model.to(): rotary frequencies stay in fp32, as after loading a folder
         parameter.data = parameter.data.to(getattr(torch, settings.dtype))
+    return model.eval()
+
+
+def empty_model(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    """Make a causal LM without values, for weights that come later; memory is only taken as they are written."""
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    model.to_empty(device="cpu")
+    model.tie_weights()
     return model.eval()
 
 
@@ -208,15 +218,22 @@ def plain_model(model: nn.Module) -> PreTrainedModel:
 
 
 def plain_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Return the plain model's tensors by name: one adapter is merged; for specialists, the shared base.
+    """Return the ``plain_items`` by name."""
+    return dict(plain_items(model))
 
-    Sharded tensors are gathered, so every rank must call this.
+
+def plain_items(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield the plain model's tensors with their names: one adapter is merged; for specialists, the shared base.
+
+    Sharded tensors are gathered one after the other, so every rank must run through all of them.
     """
     if adapter_roles(model):
-        return merged_tensors(model, None)
-    if has_adapters(model):
-        return merged_tensors(model)
-    return {name: whole(tensor.detach()) for name, tensor in named_tensors(plain_model(model)).items()}
+        yield from merged_items(model, None)
+    elif has_adapters(model):
+        yield from merged_items(model)
+    else:
+        for name, tensor in named_tensors(plain_model(model)).items():
+            yield name, whole(tensor.detach())
 
 
 def read_payload(payload: bytes | memoryview, like: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,15 +22,30 @@ class Probe:
 
 
 @torch.no_grad()
-def make_probe(model: nn.Module, prompts: Sequence[Sequence[int]], length: int = 4) -> Probe:
-    """Decode ``length`` tokens greedily after each non-empty prompt with a causal LM in evaluation mode."""
+def make_probe(
+    model: nn.Module,
+    prompts: Sequence[Sequence[int]],
+    length: int = 4,
+    *,
+    last_logits: Callable[[Tensor], Tensor] | None = None,
+) -> Probe:
+    """Decode ``length`` tokens greedily after each non-empty prompt with a causal LM in evaluation mode.
+
+    ``last_logits`` computes the logits (V,) after ids (1, S) where the model cannot be called as it is.
+    """
     device = next(model.parameters()).device
+
+    def called(ids: Tensor) -> Tensor:
+        logits: Tensor = model(input_ids=ids, logits_to_keep=1).logits[0, -1]
+        return logits
+
+    last = last_logits or called
     answers = []
     for prompt in prompts:
         ids = list(prompt)
         steps: list[tuple[int, float, float]] = []
         for _ in range(length):
-            steps.append(_step(model(input_ids=torch.tensor([ids], device=device), logits_to_keep=1).logits[0, -1]))
+            steps.append(_step(last(torch.tensor([ids], device=device))))
             ids.append(steps[-1][0])
         answers.append(tuple(zip(*steps, strict=True)))
     tokens, logprobs, leads = zip(*answers, strict=True)

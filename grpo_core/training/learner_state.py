@@ -58,7 +58,7 @@ class Restored:
     version: int
     baselines: dict[str, RunningBaseline]
     memory: AdvantageMemory
-    moments: dict[nn.Parameter, dict[str, Tensor]]
+    moments: dict[nn.Parameter, dict[str, Tensor]]  # the state's own tensors, not copied
     generator: np.random.Generator
 
 
@@ -129,5 +129,18 @@ def _restored_moments(
             moment = tensors[f"{kind}/{name}"]
             if moment.shape != parameter.shape:
                 raise ValueError(f"{name}: {tuple(moment.shape)} against {tuple(parameter.shape)}")
-            restored[parameter][kind] = moment.to(parameter.device, copy=True)
+            restored[parameter][kind] = moment
     return restored
+
+
+def without_moments(state: LearnerState) -> LearnerState:
+    """Return a state for the ranks that get their moments from rank 0."""
+    small = {name: tensor for name, tensor in state.tensors.items() if name.startswith(_ADVANTAGES)}
+    return LearnerState(small, state.record)
+
+
+def with_shapes(state: LearnerState, named: Mapping[str, nn.Parameter]) -> LearnerState:
+    """Put tensors that take no memory in the places of moments that ``without_moments`` left out."""
+    shapes = {name: named[name].shape for name in state.record["optimizer_steps"]}
+    empty = {f"{kind}/{name}": torch.zeros(()).expand(shape) for name, shape in shapes.items() for kind in _MOMENTS}
+    return LearnerState({**empty, **state.tensors}, state.record)

@@ -34,16 +34,27 @@ class PolicyPasses:
             ValueError: the model's logits are not plain output embeddings, or ``beta > 0`` without a reference that has
                 its own weights.
         """
-        self.forward = PolicyForward(model, bf16=settings.bf16, gradient_checkpointing=settings.gradient_checkpointing)
+        alone = sharding.ranks == 1
+        target = next(model.parameters()).device if alone else sharding.device
+        checkpointed = settings.gradient_checkpointing
+        self.forward = PolicyForward(model, bf16=settings.bf16, gradient_checkpointing=checkpointed, device=target)
         sharding.shard(self.forward, self.forward.called_blocks)
         self.reference: PolicyForward | None = None
         if settings.beta > 0 and not has_adapters(model):
-            self.reference = PolicyForward(_frozen(reference, model), bf16=settings.bf16)
+            self.reference = PolicyForward(_frozen(reference, model), bf16=settings.bf16, device=target)
             sharding.shard(self.reference, self.reference.called_blocks)
         self.device = next(value for value in model.parameters() if value.requires_grad).device
         self._model = model
         self._settings = settings
         self._sharding = sharding
+
+    def last_logits(self, ids: Tensor) -> Tensor:
+        """Return the logits (V,) after ids (1, S), as the model's own call gives them; every rank must call this."""
+        if self._sharding.ranks > 1:
+            gathered: Tensor = self._sharding.called(self.forward, ids)
+            return gathered
+        logits: Tensor = self._model(input_ids=ids, logits_to_keep=1).logits[0, -1]
+        return logits
 
     def move_to(self, device: torch.device) -> None:
         """Move model and reference to another device."""

@@ -42,7 +42,7 @@ class Looker:
 def look(places: Placement) -> list[list[int]]:
     """The GPUs of the learner, then of each rollout actor."""
     learner = ray.remote(Looker).options(
-        **places.of_learner(), runtime_env=actor_environment(1, gpus=places.learner_gpus)
+        **places.of_learner(), runtime_env=actor_environment(1, gpus=places.learner.gpus)
     )
     gpus = places.rollout.gpus_per_actor
     rollouts = [
@@ -63,7 +63,7 @@ def config(*overrides: str) -> Config:
 
 
 def places_of(asked: Config) -> AbstractContextManager[Placement]:
-    return placed(asked.rollout, asked.learner.gpus, may_grow=False)
+    return placed(asked.rollout, asked.learner, may_grow=False)
 
 
 def test_every_actor_sees_its_own_gpus_and_placements_are_freed() -> None:

@@ -7,7 +7,7 @@ import torch
 
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.configs.sections import RolloutSettings
+from cluster.configs.sections import RolloutSettings, TrainingSettings
 from cluster.errors import ConfigError, RunError
 from cluster.runtime.actor_env import actor_environment
 from cluster.runtime.placement import bundles, check_gpus, cpus_asked, gpus_asked
@@ -17,8 +17,8 @@ def config(*overrides: str) -> Config:
     return load_config("smoke", overrides)
 
 
-def request(asked: Config) -> tuple[RolloutSettings, int]:
-    return asked.rollout, asked.learner.gpus
+def request(asked: Config) -> tuple[RolloutSettings, TrainingSettings]:
+    return asked.rollout, asked.learner
 
 
 def check(asked: Config) -> None:

@@ -1,0 +1,58 @@
+"""How the processes of a learner find one another."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import psutil
+
+_INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Where rank 0 waits for its peers, and how long each of them waits."""
+
+    host: str  # an address of rank 0's node
+    port: int
+    ranks: int
+    join_timeout_s: float
+    exchange_timeout_s: float
+
+
+def opened(host: str, ranks: int, join_timeout_s: float, exchange_timeout_s: float) -> tuple[Meeting, Any]:
+    """Open a meeting on a free port of ``host`` alone; returns it and rank 0's ``torch.distributed.Store``."""
+    import torch.distributed as dist
+
+    listener = socket.create_server((host, 0))
+    port = int(listener.getsockname()[1])
+    limit = timedelta(seconds=join_timeout_s)
+    # The store owns the socket from now on.
+    store = dist.TCPStore(
+        host, port, ranks, is_master=True, timeout=limit, wait_for_workers=False, master_listen_fd=listener.detach()
+    )
+    return Meeting(host, port, ranks, join_timeout_s, exchange_timeout_s), store
+
+
+def entered(meeting: Meeting) -> Any:
+    """Return a peer's ``torch.distributed.Store``."""
+    import torch.distributed as dist
+
+    limit = timedelta(seconds=meeting.join_timeout_s)
+    return dist.TCPStore(meeting.host, meeting.port, meeting.ranks, is_master=False, timeout=limit, wait_for_workers=False)
+
+
+def use_interface_of(address: str) -> None:
+    """Exchange through the network interface that has this node's address, unless the environment names another.
+
+    Otherwise gloo takes the one that the host's name leads to, which on many machines is the loopback.
+    """
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(each.address == address for each in addresses):
+            for variable in _INTERFACE_VARIABLES:
+                os.environ.setdefault(variable, name)
+            return

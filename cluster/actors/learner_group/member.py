@@ -1,0 +1,159 @@
+"""What each process of a learner does: make its share of the model, learn, and gather the weights."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import nn
+
+from cluster.actors.learner_device import compute_device
+from cluster.actors.learner_group.meeting import Meeting, entered, use_interface_of
+from cluster.configs.schema import Config
+from grpo_core.learner import Learner, UpdateResult
+from grpo_core.models.fsdp import Sharding, process_group
+from grpo_core.models.lora import ONLY, adapter_payload, add_adapters, has_adapters
+from grpo_core.models.pretrained import empty_model, plain_items, plain_model
+from grpo_core.models.role_adapters import adapter_roles
+from grpo_core.training.learner_state import LearnerState
+from grpo_core.types import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from transformers import PretrainedConfig, PreTrainedModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recipe:
+    """What a peer needs to make rank 0's model without its weights."""
+
+    model: PretrainedConfig  # of the plain model
+    dtype: str
+    revision: str | None  # the base's fingerprint, which an adapter's configuration has; None: there is no adapter
+    has_reference: bool  # whether a copy of the first weights is beside it
+
+    @classmethod
+    def of(cls, model: nn.Module, *, has_reference: bool) -> Recipe:
+        """Describe rank 0's model."""
+        plain, adapted = plain_model(model), cast("Any", model)
+        revision = adapted.peft_config[ONLY].revision if has_adapters(model) and not adapter_roles(model) else None
+        return cls(plain.config, str(plain.dtype).removeprefix("torch."), revision, has_reference)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What must be equal on every process after an update."""
+
+    version: int
+    loss: float
+    grad_norm: float
+
+    @classmethod
+    def of(cls, version: int, result: UpdateResult) -> Step:
+        """Take it from an update."""
+        return cls(version, result.metrics["loss"], result.metrics["grad_norm"])
+
+
+def make_learner(config: Config, model: nn.Module, reference: nn.Module | None, sharding: Sharding) -> Learner:
+    """Make the learner of a model with the config's settings; every process of a group does so at the same time."""
+    return Learner(
+        model,
+        config.learner,
+        config.grouping,
+        seed=config.run.seed,
+        reference=reference,
+        alignment=config.alignment,
+        sharding=sharding,
+    )
+
+
+def join(stack: ExitStack, meeting: Meeting, store: Any, rank: int, device: torch.device) -> Sharding:
+    """Join the other processes until ``stack`` is closed."""
+    use_interface_of(meeting.host if rank == 0 else node_address())
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    group = process_group(rank, meeting.ranks, None, store=store, device=device, timeout_s=meeting.exchange_timeout_s)
+    return stack.enter_context(group)
+
+
+class LearnerMember:
+    """A process after the first; its methods are called at the same time as rank 0's own."""
+
+    def __init__(self, config: Config, rank: int) -> None:
+        torch.set_num_threads(config.learner.threads)
+        torch.manual_seed(config.run.seed)
+        self._config = config
+        self._rank = rank
+        self._device = compute_device(config.learner.gpus)
+        self._stack = ExitStack()
+        self._sharding: Sharding | None = None
+        self._learner: Learner | None = None
+
+    def join(self, meeting: Meeting) -> None:
+        """Join rank 0 and the other peers."""
+        self._sharding = join(self._stack, meeting, entered(meeting), self._rank, self._device)
+
+    def make(self, recipe: Recipe) -> None:
+        """Make the learner; its weights come from rank 0."""
+        assert self._sharding is not None, "it has not joined the others"
+        base = self._empty(recipe)
+        reference = self._empty(recipe) if recipe.has_reference else None
+        model: nn.Module = base
+        if recipe.revision is not None:
+            model = add_adapters(base, self._config.policy, self._config.run.seed, revision=recipe.revision)
+        self._learner = make_learner(self._config, model, reference, self._sharding)
+
+    def load_state(self, state: LearnerState) -> None:
+        """Continue from a checkpoint; ``state`` is without moments."""
+        self._made.load_state(state)
+
+    def step(self, batch: Batch, traced_tokens: int | None) -> Step:
+        """Learn from rank 0's batch."""
+        return Step.of(self._made.version + 1, self._made.step(batch, traced_tokens))
+
+    def publish(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Help rank 0 to compute a probe and to gather the weights for engines."""
+        self._made.probe(prompts)
+        self.gather_policy()
+
+    def gather_policy(self) -> None:
+        """Help rank 0 to gather the weights that ``policy_payload`` has."""
+        if has_adapters(self._made.model):
+            adapter_payload(self._made.model)
+        else:
+            _run_through(self._made.model)
+
+    def gather_checkpoint(self) -> None:
+        """Help rank 0 to gather what ``save_checkpoint`` writes, in its order."""
+        self._made.state()
+        _run_through(self._made.model)
+        if has_adapters(self._made.model):
+            adapter_payload(self._made.model)
+
+    def close(self) -> None:
+        """Leave the group, so that the others' exchanges fail at once."""
+        self._stack.close()
+
+    @property
+    def _made(self) -> Learner:
+        assert self._learner is not None, "it has not made its learner"
+        return self._learner
+
+    def _empty(self, recipe: Recipe) -> PreTrainedModel:
+        return empty_model(recipe.model, getattr(torch, recipe.dtype))
+
+
+def _run_through(model: nn.Module) -> None:
+    """Gather every tensor and keep none."""
+    deque(plain_items(model), maxlen=0)
+
+
+def node_address() -> str:
+    """Return the address at which Ray's other nodes reach this one."""
+    import ray.util
+
+    return str(ray.util.get_node_ip_address())
