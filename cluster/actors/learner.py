@@ -253,8 +253,9 @@ class LearnerWorker:
         return self._learner.version
 
     def close(self) -> None:
-        """Disconnect from the buffer."""
+        """Disconnect from the buffer, and leave the other processes."""
         self._buffer.close()
+        self._stack.close()
 
     def _fault(self, episode: Episode) -> str | None:
         """Why the policy cannot learn from an episode; None if it can."""

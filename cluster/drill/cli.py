@@ -35,6 +35,9 @@ def drill(
         str | None,
         typer.Option(help="What is trained: a TOML file or a shipped config.", show_default="smoke, games to 1905"),
     ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Processes of the learner.", show_default="as configured")
+    ] = None,
     json_out: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
 ) -> None:
     """Cause faults in a short training, and check that it recovers from each and loses nothing.
@@ -56,7 +59,15 @@ def drill(
         check_writable(json_out)
     stop_at_signals()
     plan = Plan(
-        faults, seed, run_dir or Path(tempfile.gettempdir()), engine, server, tuple(only or ()), compare, config
+        faults,
+        seed,
+        run_dir or Path(tempfile.gettempdir()),
+        engine,
+        server,
+        tuple(only or ()),
+        compare,
+        config,
+        processes,
     )
     plan.check()
     if run_dir is None:
@@ -72,6 +83,7 @@ def drill(
         kinds = "".join(f" --only {name}" for name in plan.only)
         kinds += "" if compare else " --no-compare"
         kinds += "" if config is None else f" --config {config}"
+        kinds += "" if processes is None else f" --processes {processes}"
         command = f"entente drill --faults {faults} --seed {seed} --engine {engine} --server {server}{kinds}"
         json_out.write_text(json.dumps(record.document(command), indent=1) + "\n", encoding="utf-8")
         typer.echo(f"written to {json_out}")

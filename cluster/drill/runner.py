@@ -49,11 +49,16 @@ class Plan:
     only: tuple[str, ...] = ()  # kinds; none: all
     compares: bool = True  # whether it also trains without faults, and compares the lengths of the games
     config: str | None = None  # what is trained; None: the shipped smoke with longer games
+    processes: int | None = None  # of the learner; None: as configured
+
+    def training_config(self, server_url: str | None = None) -> Config:
+        """What is trained, with an external replay server if its address is given."""
+        return drill_config(self.engine, self.faults, self.seed, server_url, self.config, self.processes)
 
     @property
     def faults_known(self) -> Mapping[str, Fault]:
         """All kinds that this drill can cause."""
-        return faults_of(self.engine, self.server)
+        return faults_of(self.engine, self.server, self.training_config().learner.processes)
 
     @property
     def kinds(self) -> list[str]:
@@ -86,7 +91,7 @@ def drill(plan: Plan, record: Record, notify: Notify) -> None:
         if plan.server == "external":
             external = stack.enter_context(ExternalServer(plan.run_dir / "external-redis"))
         url = None if external is None else external.url
-        config = drill_config(plan.engine, plan.faults, plan.seed, url, plan.config)
+        config = plan.training_config(url)
         training = training_of(config, plan.run_dir)
         stack.callback(training.close)
         context = DrillContext(
@@ -137,9 +142,7 @@ def training_of(config: Config, run_dir: Path) -> TrainingProcess:
 
 def train_undisturbed(plan: Plan, updates: int) -> Path:
     """Make the same training without faults; returns its folder. Raises DrillFailedError if it fails."""
-    training = training_of(
-        drill_config(plan.engine, plan.faults, plan.seed, config=plan.config), plan.run_dir / "undisturbed"
-    )
+    training = training_of(plan.training_config(), plan.run_dir / "undisturbed")
     try:
         training.start([f"learner.updates={updates}"])
         status = training.finish(UNDISTURBED_TIMEOUT_S)

@@ -38,13 +38,21 @@ _OWN_PROCESS = ("inference.engine=vllm", "inference.engine_process=own", "rollou
 
 
 def drill_config(
-    engine: Engine, faults: int, seed: int, server_url: str | None = None, config: str | None = None
+    engine: Engine,
+    faults: int,
+    seed: int,
+    server_url: str | None = None,
+    config: str | None = None,
+    processes: int | None = None,
 ) -> Config:
     """The configuration of the run: ``config`` (None: the shipped ``smoke``) with short time limits.
 
-    ``server_url`` names an external replay server; None: the run starts one. Raises ConfigError as ``load_config``.
+    ``server_url`` names an external replay server; None: the run starts one. ``processes`` are the learner's; None: as
+    configured. Raises ConfigError as ``load_config``.
     """
     overrides = [*_LIMITS, *_WORK, f"run.seed={seed}", f"learner.updates={UPDATES_PER_FAULT * (faults + 1)}"]
+    if processes is not None:
+        overrides.append(f"learner.processes={processes}")
     if server_url is not None:
         overrides += [*_EXTERNAL, f"redis.url={server_url}"]
     overrides += _OWN_PROCESS if engine == "vllm" else ("inference.engine=torch",)

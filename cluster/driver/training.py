@@ -30,7 +30,7 @@ from cluster.runs.folder import RunFolder, snapshot_files
 from cluster.runs.imitation_report import ImitationTask
 from cluster.runs.progress_bars import progress_bars
 from cluster.runs.restarts import ACCIDENTS
-from cluster.runtime.actor_env import actor_environment
+from cluster.runtime.actor_env import LEARNER_RANK, actor_environment
 from cluster.runtime.memory import check_memory
 from cluster.runtime.placement import Placement, Slot, check_gpus, cpus_asked, gpus_asked, placed
 from cluster.runtime.ray_calls import get_answer
@@ -49,7 +49,6 @@ from services.metrics.trackers.registry import check_trackers
 from services.replay.buffer import ServerLostError
 from services.reports.run_report.run_report import write_report
 
-RANK = "ENTENTE_LEARNER_RANK"  # in the environment of the learner's processes, where the drill finds it
 POLL_S = 0.5  # the display and the time limits are updated this often
 SAVE_TIMEOUT_S = 60.0  # for the last checkpoint of an interrupted run
 SAVE_ALONE_TIMEOUT_S = 6.0  # for the learner to save after Ray was lost, which ends its process soon
@@ -223,7 +222,7 @@ def start_peers(config: Config, placement: Placement) -> list[Any]:
 
 def _learner_process(kind: type, config: Config, placement: Placement, rank: int) -> Any:
     environment = actor_environment(config.learner.threads, gpus=config.learner.gpus)
-    environment["env_vars"][RANK] = str(rank)
+    environment["env_vars"][LEARNER_RANK] = str(rank)
     # Its concurrency group is a thread that answers heartbeats while another one learns.
     actor = ray.remote(concurrency_groups={HEARTBEAT_GROUP: 1})(kind)
     return actor.options(**placement.of_learner(rank), runtime_env=environment)

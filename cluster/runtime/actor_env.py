@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from grpo_core.reproducible import SETTING, VARIABLE
 
+LEARNER_RANK = "ENTENTE_LEARNER_RANK"  # numbers the processes of a learner, for the drill
+
 
 def actor_variables(threads: int) -> dict[str, str]:
     """Environment variables of one actor: threads bounded, no downloads from a hub, freed memory kept.

@@ -43,7 +43,8 @@ def entered(meeting: Meeting) -> Any:
     import torch.distributed as dist
 
     limit = timedelta(seconds=meeting.join_timeout_s)
-    return dist.TCPStore(meeting.host, meeting.port, meeting.ranks, is_master=False, timeout=limit, wait_for_workers=False)
+    place = (meeting.host, meeting.port, meeting.ranks)
+    return dist.TCPStore(*place, is_master=False, timeout=limit, wait_for_workers=False)
 
 
 def use_interface_of(address: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,10 +15,12 @@ from cluster.drill.external_server import ExternalServer
 from cluster.drill.replay_client import ReplayClient
 from cluster.drill.training_process import DrillFailedError, TrainingProcess
 from cluster.runs.folder import RunFolder
+from cluster.runtime.actor_env import LEARNER_RANK
 from services.replay.server.embedded import running_url
 
 Reaction = Literal["goes on", "starts itself again", "is started again"]
 
+PROCESS_OF_LEARNER = "ray::Learner"  # begins the titles of its processes
 CONDITION_TIMEOUT_S = 120.0  # until a fault is possible, for example until an episode waits
 
 
@@ -49,6 +52,16 @@ class DrillContext:
         self.training.wait(lambda: bool(self.training.members(title)), f"process called {title}", CONDITION_TIMEOUT_S)
         return self.rng.choice(self.training.members(title))
 
+    def rank(self, number: int) -> psutil.Process:
+        """The learner's process of this rank; waits for it."""
+
+        def found() -> list[psutil.Process]:
+            return [process for process in self.training.members(PROCESS_OF_LEARNER) if _rank_of(process) == number]
+
+        what = f"process {number} of the learner"
+        self.training.wait(lambda: bool(found()), what, CONDITION_TIMEOUT_S)
+        return found()[0]
+
     def server(self) -> psutil.Process:
         """The replay server's process, if it is one of the run's; a stale file may have another process's id."""
         pid = int(json.loads((self.folder.redis / "server.json").read_text())["pid"])
@@ -61,6 +74,12 @@ class DrillContext:
         """Note the episodes that the server has now; it must not lose one without a trace."""
         with self.store() as store:
             self.seen_stored |= store.stored()
+
+
+def _rank_of(process: psutil.Process) -> int | None:
+    with suppress(psutil.Error, ValueError):
+        return int(process.environ()[LEARNER_RANK])
+    return None
 
 
 @dataclass(slots=True)

@@ -29,6 +29,14 @@ def send(title: str | None, number: signal.Signals, context: DrillContext) -> Ca
     return CausedFault(f"{title or 'server'} {victim.pid}", [victim])
 
 
+def send_to_rank(rank: int, number: signal.Signals, context: DrillContext) -> CausedFault:
+    """Send a signal to one of the learner's processes."""
+    victim = context.rank(rank)
+    with suppress(psutil.NoSuchProcess):
+        victim.send_signal(number)
+    return CausedFault(f"process {rank} of the learner {victim.pid}", [victim])
+
+
 def kill_service(title: str, context: DrillContext) -> CausedFault:
     """Kill a process of Ray that its others depend on."""
     victim = context.one(title)

@@ -25,6 +25,7 @@ from cluster.drill.faults.processes import (
     kill_service,
     leave_half_a_checkpoint,
     send,
+    send_to_rank,
     stop_driver,
 )
 from cluster.drill.faults.server import fill, kill_external, stop_external
@@ -82,9 +83,25 @@ SERVER_FAULTS: Mapping[Server, Mapping[str, Fault]] = {
 }
 
 
-def faults_of(engine: Engine, server: Server) -> Mapping[str, Fault]:
-    """All kinds of faults of a run with this engine and server; the torch engine is in the rollout actor's process."""
-    return {**FAULTS, **SERVER_FAULTS[server], **(ENGINE_FAULTS if engine == "vllm" else {})}
+def faults_of(engine: Engine, server: Server, processes: int = 1) -> Mapping[str, Fault]:
+    """All kinds of faults of a run with this engine and server, and so many processes of the learner.
+
+    The torch engine is in the rollout actor's process.
+    """
+    engine_faults = ENGINE_FAULTS if engine == "vllm" else {}
+    return {**FAULTS, **_rank_faults(processes), **SERVER_FAULTS[server], **engine_faults}
+
+
+def _rank_faults(processes: int) -> dict[str, Fault]:
+    """Faults of the learner's processes after the first, which the faults called learner are for."""
+    found: dict[str, Fault] = {}
+    for rank in range(1, processes):
+        what = f"process {rank} of the learner"
+        found[f"learner-{rank}"] = Fault(f"kills {what}", "starts itself again", partial(send_to_rank, rank, KILL))
+        found[f"learner-{rank}-stop"] = Fault(
+            f"stops {what} for good", "starts itself again", partial(send_to_rank, rank, STOP)
+        )
+    return found
 
 
 def draw(kinds: list[str], count: int, rng: random.Random) -> list[str]:

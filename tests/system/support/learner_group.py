@@ -1,0 +1,98 @@
+"""A ``LearnerWorker`` in this process and its peers as Ray actors, on made-up episodes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.torch import load_file
+from torch import Tensor
+
+from cluster.actors.learner import LearnerWorker
+from cluster.actors.learner_group.peer_actor import LearnerPeerActor
+from cluster.actors.messages import UpdateReport
+from cluster.configs.loader import load_config
+from cluster.runtime.actor_env import actor_environment
+from grpo_core.types import Episode
+from services.environments.diplomacy.position import POWERS
+from services.replay.memory_buffer import MemoryBuffer
+from services.weights.payload import Payload
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
+
+SMALL = (
+    "policy.hidden_size=32", "policy.layers=2", "policy.intermediate_size=32", "learner.tokens_per_microbatch=256",
+    "rollout.num_generations=2", "learner.episodes_per_update=14", "learner.updates=1000",
+    "learner.checkpoint_every=1000", "learner.returns=episode", "grouping.keys=['country']",
+    "grouping.min_group_size=2", "rollout.start_timeout_s=120", "learner.exchange_timeout_s=60",
+)  # fmt: skip
+TURNS = 8  # so that each minibatch is several micro-batches, whose gradients are summed in another order
+BLOCKS = dict.fromkeys(POWERS, 1)
+
+
+def episodes(version: int, *, free: bool = False) -> list[Episode]:
+    """A block of two games for each country; the same for the same arguments."""
+    out = []
+    for index, power in enumerate(POWERS):
+        for member in range(2):
+            rng = np.random.default_rng([version, index, member])
+            turns = tuple(ragged_turn(rng, free=free, policy_version=version) for _ in range(TURNS))
+            episode = episode_of(turns, role=power, name=f"{version}-{power}/{member}", reward=float(rng.normal()))
+            outcome = dict.fromkeys(("centers", "solo", "draw", "top", "survived", "final_year", "phases"), 1.0)
+            out.append(dataclasses.replace(episode, block_size=2, outcome=outcome))
+    return out
+
+
+@contextmanager
+def learner_of(
+    processes: int, run: Path, *overrides: str, resume: bool = False, buffer: MemoryBuffer | None = None
+) -> Iterator[tuple[LearnerWorker, list[Any]]]:
+    """A learner of so many processes and its peers' handles; they end with the block. Ray must have been started."""
+    import ray
+
+    run.mkdir(parents=True, exist_ok=True)
+    config = load_config("smoke", [*SMALL, *overrides, f"learner.processes={processes}"])
+    environment = actor_environment(config.learner.threads)
+    actor = ray.remote(concurrency_groups={"heartbeat": 1})(LearnerPeerActor)
+    actor = actor.options(num_cpus=0, runtime_env=environment)
+    peers = [actor.remote(config.model_dump_json(), rank) for rank in range(1, processes)]
+    worker = None
+    try:
+        worker = LearnerWorker(config, str(run), buffer or MemoryBuffer(group_timeout_s=60), resume, peers)
+        yield worker, peers
+    finally:
+        for peer in peers:
+            ray.kill(peer)
+        if worker is not None:
+            worker.close()
+
+
+def train(worker: LearnerWorker, updates: int, *, free: bool = False) -> list[tuple[UpdateReport, Payload]]:
+    """Make updates from ``episodes``."""
+    made = []
+    for _ in range(updates):
+        worker._buffer.append(episodes(worker.version(), free=free))
+        made.append(worker.update(BLOCKS, 1.0))
+    return made
+
+
+def saved(folder: str | Path) -> dict[str, Tensor]:
+    """All tensors of a checkpoint by file and name: weights, adapters, moments."""
+    found = {}
+    for path in sorted(Path(folder).rglob("*.safetensors")):
+        found |= {f"{path.relative_to(folder)}:{name}": tensor for name, tensor in load_file(path).items()}
+    return found
+
+
+def largest_difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    """The largest absolute difference of any value."""
+    assert one.keys() == other.keys()
+    return max(float((tensor.double() - other[name].double()).abs().max()) for name, tensor in one.items())
+
+
+def losses(reports: Sequence[tuple[UpdateReport, Payload]]) -> list[float]:
+    """The loss of each update."""
+    return [report.metrics["entente_loss"] for report, _ in reports]
