@@ -41,9 +41,10 @@ from grpo_core.checkpoints.store import Checkpoint, save_checkpoint
 from grpo_core.errors import StorageError
 from grpo_core.learner import Learner, UpdateResult
 from grpo_core.models.fsdp import ALONE, Sharding
-from grpo_core.models.lora import add_adapters, load_adapters
+from grpo_core.models.lora import add_adapters, has_adapters, load_adapters, save_adapters
 from grpo_core.models.pretrained import ADAPTER, load_model, plain_model, policy_payload, save_model
 from grpo_core.models.role_adapters import active_role, add_role_adapters, load_role_adapters, role_adapter_payloads
+from grpo_core.models.tensor_stream import gathered_payload, save_gathered
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.training.learner_state import without_moments
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
@@ -218,7 +219,7 @@ class LearnerWorker:
             own=lambda: save_checkpoint(
                 self._folder.path,
                 self._learner,
-                lambda target: save_model(self._model, self._tokenizer, target),
+                self._save_model,
                 extra=extra,
             ),
         )
@@ -248,7 +249,7 @@ class LearnerWorker:
         specialists = self._config.policy.specialists
         by_role = role_adapter_payloads(self._model) if specialists else {}
         for country, file in snapshot_files(target, self._config.world.roles if specialists else ()).items():
-            data = self._policy_payload() if country is None else by_role[country]
+            data: bytes | memoryview = self._policy_payload() if country is None else by_role[country]
             write_atomically(file, data)
         return self._learner.version
 
@@ -275,12 +276,26 @@ class LearnerWorker:
             return make_role_payload(self._learner.version, specialists)
         prompts = self._probe_prompts(self._measured.roles)
         probe, data = self._peers.together(
-            "publish", prompts, own=lambda: (self._learner.probe(prompts), policy_payload(self._model))
+            "publish", prompts, own=lambda: (self._learner.probe(prompts), self._gathered_policy())
         )
         return make_payload(self._learner.version, data, probe)
 
-    def _policy_payload(self) -> bytes:
-        return self._peers.together("gather_policy", own=lambda: policy_payload(self._model))
+    def _policy_payload(self) -> bytes | memoryview:
+        return self._peers.together("gather_policy", own=self._gathered_policy)
+
+    def _gathered_policy(self) -> bytes | memoryview:
+        if len(self._peers) and not has_adapters(self._model):
+            return gathered_payload(self._model)
+        return policy_payload(self._model)
+
+    def _save_model(self, folder: Path) -> None:
+        if not len(self._peers):
+            save_model(self._model, self._tokenizer, folder)
+            return
+        save_gathered(self._model, folder)
+        if has_adapters(self._model):
+            save_adapters(self._model, folder / ADAPTER)
+        self._tokenizer.save_pretrained(folder)
 
     def _step(self, batch: Batch) -> UpdateResult:
         """Learn from a batch on every process."""
@@ -338,6 +353,7 @@ class LearnerWorker:
             trained=sum(count for count, _, trained in sizes if trained),
             free_text=config.writes_free_text,
             grouping=config.grouping,
+            processes=config.learner.processes,
         )
         loaded = sum(size for _, size, _ in sizes)
         free = self._device.free_bytes(available_bytes() + loaded)

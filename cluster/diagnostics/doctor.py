@@ -36,6 +36,7 @@ def examine(config: Config | None, run_dir: Path | None = None) -> list[Finding]
         _python(),
         _packages(),
         _processors(),
+        _learner_processes(asked.learner, asked.run),
         _gpus(gpus_asked(asked.rollout, asked.learner), asked.run),
         _memory(needed_bytes(asked), asked.run),
         disk(run_dir),
@@ -79,6 +80,25 @@ def _processors() -> Iterator[Finding]:
         yield ok("cpus", str(count))
     else:
         yield warn("cpus", f"{count}; learner and rollouts will share one: slow")
+
+
+def _learner_processes(learner: TrainingSettings, run: RunSettings) -> Iterator[Finding]:
+    """Check that several processes of the learner can exchange what they compute."""
+    if learner.processes == 1:
+        return
+    import torch.distributed as dist
+
+    backend = "nccl" if learner.gpus else "gloo"
+    there = dist.is_available() and (dist.is_nccl_available() if learner.gpus else dist.is_gloo_available())
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if on_cluster(run):
+        yield ok("learner", f"{learner.processes} processes; the cluster's nodes need torch with {backend}")
+    elif not there:
+        yield fault("learner", f"this build of torch has no {backend}, which learner.processes needs; set it to 1")
+    elif not learner.gpus and learner.processes * learner.threads > cores:
+        yield warn("learner", f"{learner.processes} processes on {cores} cores: slower than fewer of them")
+    else:
+        yield ok("learner", f"{learner.processes} processes, which exchange through {backend}")
 
 
 def _gpus(asked: float, run: RunSettings) -> Iterator[Finding]:

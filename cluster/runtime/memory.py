@@ -24,15 +24,19 @@ DRIVER_AND_RAY_BYTES = int(1.2 * GIB)
 WORKER_BYTES = int(0.6 * GIB)
 VLLM_BYTES = int(0.4 * GIB)  # its modules and smallest cache
 OBJECT_STORE_BYTES = 256 << 20
+GPU_PEER_BYTES = int(2 * GIB)  # a process of the learner that only computes on its GPU: torch with CUDA
 GPU_WORKER_BYTES = int(3 * GIB)  # an engine that computes on a GPU: torch with CUDA and vLLM in one or two processes
 
 
 def needed_bytes(config: Config) -> int:
     """Lower estimate of the memory a run needs on one machine: processes, weights, optimizer and activations."""
-    estimate = learner_estimate(config)
+    estimate, peers = learner_estimate(config), config.learner.processes - 1
     # A learner on a GPU keeps here its state between updates, and copies on their way to engines and disk.
     here = estimate.weights + estimate.moments + estimate.reference + estimate.publishing
     learner = WORKER_BYTES + (here if config.learner.gpus else estimate.total)
+    # Only the first process publishes.
+    peer = dataclasses.replace(estimate, publishing=0)
+    learner += peers * (GPU_PEER_BYTES if config.learner.gpus else WORKER_BYTES + peer.total)
     shape, parameters = policy_size(config.policy)
     cache_row = 2 * shape.layers * shape.key_value * 4 * config.policy.context_length
     rollout = WORKER_BYTES + 2 * 4 * parameters + cache_row * config.inference.max_concurrent_decisions
@@ -82,6 +86,7 @@ def learner_estimate(config: Config) -> MemoryEstimate:
         trained=adapters if config.policy.use_peft else parameters,
         free_text=config.inference.decoding == "free",
         grouping=config.grouping,
+        processes=config.learner.processes,
     )
 
 

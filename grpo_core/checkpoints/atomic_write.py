@@ -61,7 +61,7 @@ def storage_error_in(path: Path, log: str) -> StorageError | None:
     return None
 
 
-def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
+def write_atomically(path: Path, content: bytes | memoryview, mode: int = 0o666) -> None:
     """Replace a file in one step and return when the new content would survive a power cut.
 
     A draft in the same folder, which must exist, is written, flushed and renamed over ``path``; a failure removes it.

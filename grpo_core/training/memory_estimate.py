@@ -64,17 +64,18 @@ class MemoryEstimate:
     step: int  # activations and logits of one micro-batch
     publishing: int  # copies of the weights for engines and disk, while no step runs
     surgery: int = 0  # the groups' gradients, while a step runs
+    gathered: int = 0  # of several processes: what a step gathers of the others' shares
 
     @property
     def total(self) -> int:
         """The peak, in bytes."""
         lasting = self.weights + self.gradients + self.moments + self.reference
-        return lasting + max(self.step + self.surgery, self.publishing)
+        return lasting + max(self.step + self.surgery + self.gathered, self.publishing)
 
     @property
     def step_is_largest(self) -> bool:
         """Whether a step needs more than publishing does."""
-        return self.step + self.surgery > self.publishing
+        return self.step + self.surgery + self.gathered > self.publishing
 
     def __str__(self) -> str:
         parts = {
@@ -84,7 +85,7 @@ class MemoryEstimate:
             "reference": self.reference,
         }
         if self.step_is_largest:
-            parts |= {"micro-batch": self.step, "gradient surgery": self.surgery}
+            parts |= {"micro-batch": self.step, "gradient surgery": self.surgery, "gathered": self.gathered}
         else:
             parts["publishing"] = self.publishing
         listed = ", ".join(f"{name} {size / _GIB:.2f}" for name, size in parts.items() if size)
@@ -100,8 +101,9 @@ def estimate_memory(
     trained: int,
     free_text: bool = False,
     grouping: GroupingSettings | None = None,
+    processes: int = 1,
 ) -> MemoryEstimate:
-    """Estimate the memory of a learner on one device.
+    """Estimate the memory of a learner on one device, or of the first of its processes.
 
     Args:
         shape: the model's.
@@ -111,6 +113,7 @@ def estimate_memory(
         trained: the parameters that have a gradient.
         free_text: whether tokens are sampled from the whole vocabulary, whose logits are made block by block.
         grouping: for ``gradient_surgery``, which is counted with seven groups; None: no surgery.
+        processes: that share weights, gradients and optimizer.
     """
     weights = 4 * trained + (2 if policy.dtype == "bfloat16" else 4) * (parameters - trained)
     tokens = max(learner.tokens_per_microbatch, policy.context_length)
@@ -121,15 +124,31 @@ def estimate_memory(
     operates = grouping is not None and grouping.gradient_surgery != "none"
     # Engines get the adapter; a checkpoint has it merged. Full weights are copied twice when they become bytes.
     publishing = weights + 2 * 4 * trained if policy.use_peft else 2 * weights
+    reference = 4 * parameters if learner.beta > 0 and not policy.use_peft else 0
+    gathered = 0
+    if processes > 1:
+        largest = _largest_gathered(shape, parameters)
+        # Once as it arrives and once by parameter; the gradients likewise.
+        gathered = 2 * (weights + 4 * trained) * largest // parameters
+        # Whole weights exist once, beside one tensor.
+        publishing = 2 * 4 * trained if policy.use_peft else weights
+        publishing += 2 * 4 * shape.vocab_size * shape.hidden
     return MemoryEstimate(
-        weights=weights,
-        gradients=4 * trained,
-        moments=8 * trained,
-        reference=4 * parameters if learner.beta > 0 and not policy.use_peft else 0,
+        weights=-(-weights // processes),
+        gradients=-(-4 * trained // processes),
+        moments=-(-8 * trained // processes),
+        reference=-(-reference // processes),
         step=_activations(shape, policy, learner, tokens) + logits,
         publishing=publishing,
         surgery=_SURGERY_GROUPS * 4 * trained if operates else 0,
+        gathered=gathered,
     )
+
+
+def _largest_gathered(shape: ModelShape, parameters: int) -> int:
+    """Return the most parameters that are whole at once: embeddings, the last block, and two others."""
+    block = 2 * shape.hidden * (shape.query + shape.key_value) + 3 * shape.hidden * shape.feed_forward
+    return min(parameters, 2 * shape.vocab_size * shape.hidden + 3 * block)
 
 
 def check_learner_memory(
@@ -147,6 +166,7 @@ def check_learner_memory(
         f"lower learner.tokens_per_microbatch ({learner.tokens_per_microbatch})": stepping,
         "set learner.gradient_checkpointing": stepping and not learner.gradient_checkpointing,
         "set learner.bf16": stepping and not learner.bf16,
+        "raise learner.processes": estimate.gathered > 0,
         "train adapters (policy.use_peft)": not policy.use_peft,
         "freeze the base in bfloat16 (policy.dtype)": policy.use_peft and policy.dtype == "float32",
     }

@@ -66,7 +66,7 @@ def _restore(
     return Payload(version, view, checksum, probe, parts)
 
 
-def make_payload(version: int, data: bytes, probe: Probe | None = None) -> Payload:
+def make_payload(version: int, data: bytes | memoryview, probe: Probe | None = None) -> Payload:
     """Make a payload of safetensors bytes."""
     return Payload(version=version, data=data, checksum=_checksum(data, ()), probe=probe)
 

@@ -26,8 +26,9 @@ class Meeting:
 
 def opened(host: str, ranks: int, join_timeout_s: float, exchange_timeout_s: float) -> tuple[Meeting, Any]:
     """Open a meeting on a free port of ``host`` alone; returns it and rank 0's ``torch.distributed.Store``."""
-    import torch.distributed as dist
+    import torch.distributed
 
+    dist: Any = torch.distributed  # which does not export it to type checkers
     listener = socket.create_server((host, 0))
     port = int(listener.getsockname()[1])
     limit = timedelta(seconds=join_timeout_s)
@@ -40,8 +41,9 @@ def opened(host: str, ranks: int, join_timeout_s: float, exchange_timeout_s: flo
 
 def entered(meeting: Meeting) -> Any:
     """Return a peer's ``torch.distributed.Store``."""
-    import torch.distributed as dist
+    import torch.distributed
 
+    dist: Any = torch.distributed  # which does not export it to type checkers
     limit = timedelta(seconds=meeting.join_timeout_s)
     place = (meeting.host, meeting.port, meeting.ranks)
     return dist.TCPStore(*place, is_master=False, timeout=limit, wait_for_workers=False)

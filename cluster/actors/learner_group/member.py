@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -13,12 +13,14 @@ from torch import nn
 from cluster.actors.learner_device import compute_device
 from cluster.actors.learner_group.meeting import Meeting, entered, use_interface_of
 from cluster.configs.schema import Config
+from cluster.runtime.memory import adapter_parameters, available_bytes
 from grpo_core.learner import Learner, UpdateResult
 from grpo_core.models.fsdp import Sharding, process_group
 from grpo_core.models.lora import ONLY, adapter_payload, add_adapters, has_adapters
 from grpo_core.models.pretrained import empty_model, plain_items, plain_model
 from grpo_core.models.role_adapters import adapter_roles
 from grpo_core.training.learner_state import LearnerState
+from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ class LearnerMember:
         assert self._sharding is not None, "it has not joined the others"
         base = self._empty(recipe)
         reference = self._empty(recipe) if recipe.has_reference else None
+        check_peer_memory(self._config, base, self._device)
         model: nn.Module = base
         if recipe.revision is not None:
             model = add_adapters(base, self._config.policy, self._config.run.seed, revision=recipe.revision)
@@ -145,6 +148,24 @@ class LearnerMember:
 
     def _empty(self, recipe: Recipe) -> PreTrainedModel:
         return empty_model(recipe.model, getattr(torch, recipe.dtype))
+
+
+def check_peer_memory(config: Config, model: PreTrainedModel, device: torch.device) -> None:
+    """Raise ResourceError if a peer's share would not fit on its device."""
+    parameters = sum(value.numel() for value in model.parameters())
+    shape = ModelShape.of(model.config)
+    adapters = adapter_parameters(config.policy, shape) if config.policy.use_peft else 0
+    estimate = estimate_memory(
+        shape,
+        config.policy,
+        config.learner,
+        parameters=parameters + adapters,
+        trained=adapters or parameters,
+        free_text=config.writes_free_text,
+        processes=config.learner.processes,
+    )
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_bytes()
+    check_learner_memory(replace(estimate, publishing=0), int(free), config.policy, config.learner)
 
 
 def _run_through(model: nn.Module) -> None:
