@@ -28,6 +28,7 @@ SUITE = {
     "learner": "learner.step",
     "head": "learner.head",
     "trl_step": "learner.trl_step",
+    "learner_memory": "learner.shared_memory",
     "gpu": "learner.gpu",
     "replay": "system.replay",
     "load": "system.load",
