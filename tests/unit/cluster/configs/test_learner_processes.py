@@ -44,10 +44,12 @@ def test_each_process_is_estimated_to_hold_its_share() -> None:
 
 
 def test_the_doctor_says_how_the_processes_exchange() -> None:
-    found = [finding for finding in examine(load_config("smoke", ["learner.processes=2"])) if finding.name == "learner"]
+    found = [
+        finding for finding in examine(load_config("smoke", ["learner.processes=2"])) if finding.subject == "learner"
+    ]
     assert len(found) == 1
     assert "2 processes" in found[0].text
-    assert not [finding for finding in examine(load_config("smoke")) if finding.name == "learner"]
+    assert not [finding for finding in examine(load_config("smoke")) if finding.subject == "learner"]
 
 
 def test_the_drill_has_a_fault_for_each_process() -> None:
