@@ -275,10 +275,10 @@ class LearnerWorker:
                     )
             return make_role_payload(self._learner.version, specialists)
         prompts = self._probe_prompts(self._measured.roles)
-        probe, data = self._peers.together(
+        probe, weights = self._peers.together(
             "publish", prompts, own=lambda: (self._learner.probe(prompts), self._gathered_policy())
         )
-        return make_payload(self._learner.version, data, probe)
+        return make_payload(self._learner.version, weights, probe)
 
     def _policy_payload(self) -> bytes | memoryview:
         return self._peers.together("gather_policy", own=self._gathered_policy)
