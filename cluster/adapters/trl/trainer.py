@@ -127,7 +127,8 @@ class EpisodeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         parts = self.args.steps_per_generation
         if self._step % (parts * self.num_iterations) == 0 or not self._parts:
             self._parts = self._played(parts)
-        return self._parts[self._step % parts]
+        rows: Rows = self._parts[self._step % parts]
+        return rows
 
     def _played(self, parts: int) -> list[Rows]:
         """Play, and make the micro-batches of the update."""
