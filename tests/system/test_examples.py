@@ -50,6 +50,7 @@ def test_every_example_is_tested_here_and_says_what_it_does() -> None:
         "own_grouping_keys.py",
         "own_world.py",
         "remote_player.py",
+        "trl_training.py",
         "quickstart.ipynb",
     }
     for name in names - {"quickstart.ipynb"}:
@@ -75,6 +76,12 @@ def test_own_grouping_keys_decide_the_groups(tmp_path: Path) -> None:
     assert "allow_outcome_keys" in printed
     assert "groups by country+segment+own_centers, " in printed
     assert audits(tmp_path / "keys")[1]["keys"] == ["country+segment+own_centers", "country+segment", "country"]
+
+
+def test_trls_trainer_trains_on_our_games(tmp_path: Path) -> None:
+    printed = run_example("trl_training.py", "--out", "trl", "--steps", "2", folder=tmp_path)
+    assert printed.count("mean chips a game") == 2
+    assert (tmp_path / "trl" / "checkpoint-2" / "model.safetensors").is_file()
 
 
 def test_a_remote_player_plays_a_game(tmp_path: Path) -> None:
