@@ -60,7 +60,7 @@ class PolicyForward(nn.Module):
         Both are this method because FSDP gathers the weights around it.
         """
         if isinstance(micro, Tensor):
-            return self.model(input_ids=micro, logits_to_keep=1).logits[0, -1]
+            return self.model(input_ids=micro, logits_to_keep=1).logits[0, -1].clone()  # FSDP warns of views
         with self.precision(micro.input_ids.device):
             return token_logprobs(self.model, micro, entropy_grad=entropy_grad)
 

@@ -1,0 +1,58 @@
+"""A learner of four processes: its updates, and each process killed in turn in a drill."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cluster.runtime.local_ray import local_ray, prepare_local_ray
+from tests.system.support.learner_group import largest_difference, learner_of, saved, train
+from tests.system.support.training_process import ENTENTE
+
+prepare_local_ray()
+pytestmark = pytest.mark.timeout(7200)
+
+UPDATES = 20
+RANKS = ("learner", "learner-1", "learner-2", "learner-3")
+
+
+@pytest.mark.parametrize(
+    "settings", [(), ("policy.use_peft=true", "policy.lora_r=2")], ids=["full weights", "adapters"]
+)
+def test_four_processes_make_the_updates_of_one_and_are_resumed_by_two_and_one(
+    tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    run = tmp_path / "run"
+    with local_ray(2, print):
+        with learner_of(4, run, *settings) as (worker, _):
+            train(worker, UPDATES)
+            of_four = saved(worker.checkpoint())
+            buffer = worker._buffer
+        with learner_of(1, tmp_path / "alone", *settings) as (worker, _):
+            train(worker, UPDATES)
+            assert largest_difference(saved(worker.checkpoint()), of_four) < 1e-6
+            train(worker, 2)
+            alone = saved(worker.checkpoint())
+        for processes in (2, 1):
+            with learner_of(processes, run, *settings, resume=True, buffer=buffer) as (worker, _):
+                train(worker, 1)
+                resumed = saved(worker.checkpoint())
+        assert largest_difference(alone, resumed) < 1e-6
+
+
+def test_each_of_four_processes_is_killed_in_turn(tmp_path: Path) -> None:
+    out = tmp_path / "drill.json"
+    only = [word for kind in RANKS for word in ("--only", kind)]
+    done = subprocess.run(
+        [*ENTENTE, "drill", "--faults", str(len(RANKS)), "--processes", str(len(RANKS)), "--no-compare",
+         "--run-dir", str(tmp_path / "run"), "--json", str(out), *only],
+        capture_output=True, text=True, timeout=6000,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    assert {fault["kind"] for fault in found["faults"]} == set(RANKS)
+    assert {fault["reaction"] for fault in found["faults"]} == {"starts itself again"}
+    assert all(check["passed"] for check in found["checks"])
