@@ -169,7 +169,7 @@ class Run:
         learner = SimpleNamespace(
             heartbeat=Remote(lambda: None), collect=Remote(worker.collect), update=Remote(worker.update)
         )
-        parts: Any = (self.config, self.folder, learner, pool, schedule, league, progress)
+        parts: Any = (self.config, self.folder, learner, (), pool, schedule, league, progress)
         with league:
             learn(TrainingRun(*parts, ServerWatch(None, "", 900.0, self.log.append), worker.version()))
         return pool

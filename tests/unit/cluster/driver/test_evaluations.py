@@ -96,7 +96,7 @@ def run_of(folder: Path, pool: Pool, exporter: Exporter | None = None, version: 
         config, RunFolder(folder), display, version if RunFolder(folder).summary.exists() else None, exporter
     )
     league = SimpleNamespace(snapshot_due=lambda version: None, change_members=lambda *_: [], updated=lambda _: {})
-    parts: Any = (config, RunFolder(folder), None, pool, SimpleNamespace(), league, recorder)
+    parts: Any = (config, RunFolder(folder), None, (), pool, SimpleNamespace(), league, recorder)
     return training.TrainingRun(*parts, ServerWatch(None, "", 900.0, display.log), version)
 
 
