@@ -58,6 +58,7 @@ _PROBLEMS = (
 )
 
 COMMANDS: tuple[Run | Elsewhere, ...] = (
+    Elsewhere("entente drill --processes 2 --only learner-1", "tests/soak/test_learner_group.py"),
     Elsewhere("make setup", "the first step of CI"),
     Elsewhere("make setup TORCH=auto", "takes a GPU's build from the network"),
     Elsewhere("make vllm", "the first step of CI"),
