@@ -63,6 +63,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Elsewhere("make setup TORCH=auto", "takes a GPU's build from the network"),
     Elsewhere("make vllm", "the first step of CI"),
     Elsewhere("make test", "what CI runs"),
+    Elsewhere("make adapters", "installs two packages from the registry: run before a release"),
     Elsewhere("make soak", "slow by nature: run before a release"),
     Elsewhere("make docs", "tests/system/documentation/test_site.py"),
     Elsewhere(
