@@ -221,7 +221,8 @@ def start_peers(config: Config, placement: Placement) -> list[Any]:
 
 
 def _learner_process(kind: type, config: Config, placement: Placement, rank: int) -> Any:
-    environment = actor_environment(config.learner.threads, gpus=config.learner.gpus)
+    learner = config.learner
+    environment = actor_environment(learner.threads, gpus=learner.gpus, shares=learner.processes > 1)
     environment["env_vars"][LEARNER_RANK] = str(rank)
     # Its concurrency group is a thread that answers heartbeats while another one learns.
     actor = ray.remote(concurrency_groups={HEARTBEAT_GROUP: 1})(kind)

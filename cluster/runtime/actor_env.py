@@ -29,6 +29,21 @@ def actor_variables(threads: int) -> dict[str, str]:
     }
 
 
+def sharing_variables(threads: int) -> dict[str, str]:
+    """Environment variables of a process that shares a model with others: it returns memory that it has freed.
+
+    What it gathers comes in many sizes, between which the memory that ``actor_variables`` keeps would break to pieces:
+    four processes would take as much each as one alone.
+    """
+    returning = {
+        "MALLOC_ARENA_MAX": "1",
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 16),
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 16),
+        "MALLOC_TOP_PAD_": "0",
+    }
+    return {**actor_variables(threads), **returning}
+
+
 @contextmanager
 def started_with(variables: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for processes that are started inside the block."""
@@ -41,7 +56,8 @@ def started_with(variables: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def actor_environment(threads: int, *, gpus: float = 0.0) -> dict[str, dict[str, str]]:
-    """Ray runtime environment with ``actor_variables``; an actor without GPUs sees none."""
+def actor_environment(threads: int, *, gpus: float = 0.0, shares: bool = False) -> dict[str, dict[str, str]]:
+    """Ray runtime environment with ``actor_variables``, or ``sharing_variables``; an actor without GPUs sees none."""
     hidden = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
-    return {"env_vars": {**actor_variables(threads), **hidden}}
+    variables = sharing_variables(threads) if shares else actor_variables(threads)
+    return {"env_vars": {**variables, **hidden}}

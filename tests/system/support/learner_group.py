@@ -55,7 +55,7 @@ def learner_of(
 
     run.mkdir(parents=True, exist_ok=True)
     config = load_config("smoke", [*SMALL, *overrides, f"learner.processes={processes}"])
-    environment = actor_environment(config.learner.threads)
+    environment = actor_environment(config.learner.threads, shares=True)
     actor = ray.remote(concurrency_groups={"heartbeat": 1})(LearnerPeerActor)
     actor = actor.options(num_cpus=0, runtime_env=environment)
     peers = [actor.remote(config.model_dump_json(), rank) for rank in range(1, processes)]
