@@ -22,9 +22,9 @@ STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")  #
 def run(rounds: int) -> list[Figure]:
     """Measure each process's peak of resident memory over an update and a gathering of all weights.
 
-    It is the peak less what the process had before it made the model, with its libraries loaded. ``rounds`` is not used,
-    because the peak varies by less than the differences. Raises RuntimeError if a process does not answer within ten minutes,
-    MissingRequirementError where the system does not tell peaks.
+    It is the peak less what the process had before it made the model, with its libraries loaded. ``rounds`` is not
+    used, because the peak varies by less than the differences. Raises RuntimeError if a process does not answer within
+    ten minutes, MissingRequirementError where the system does not tell peaks.
     """
     del rounds
     if not CLEAR_REFS.exists():
