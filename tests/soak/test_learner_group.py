@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from cluster.runtime.local_ray import local_ray, prepare_local_ray
+from tests.system.support.drill_of_kinds import check_ranks_killed
 from tests.system.support.learner_group import largest_difference, learner_of, saved, train
-from tests.system.support.training_process import ENTENTE
 
 prepare_local_ray()
 pytestmark = pytest.mark.timeout(7200)
 
 UPDATES = 20
-RANKS = ("learner", "learner-1", "learner-2", "learner-3")
 
 
 @pytest.mark.parametrize(
@@ -44,15 +41,4 @@ def test_four_processes_make_the_updates_of_one_and_are_resumed_by_two_and_one(
 
 
 def test_each_of_four_processes_is_killed_in_turn(tmp_path: Path) -> None:
-    out = tmp_path / "drill.json"
-    only = [word for kind in RANKS for word in ("--only", kind)]
-    done = subprocess.run(
-        [*ENTENTE, "drill", "--faults", str(len(RANKS)), "--processes", str(len(RANKS)), "--no-compare",
-         "--run-dir", str(tmp_path / "run"), "--json", str(out), *only],
-        capture_output=True, text=True, timeout=6000,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(out.read_text())
-    assert {fault["kind"] for fault in found["faults"]} == set(RANKS)
-    assert {fault["reaction"] for fault in found["faults"]} == {"starts itself again"}
-    assert all(check["passed"] for check in found["checks"])
+    check_ranks_killed(tmp_path, 4)

@@ -46,3 +46,21 @@ def check_drill(folder: Path, kinds: Sequence[str], *, restarting: Sequence[str]
     newest = next(line["metrics"] for line in map(json.loads, reversed(lines)) if "entente_loss" in line["metrics"])
     assert newest["entente_run_restarts_total"] == len(restarts(run))
     assert newest["entente_poison_episodes_total"] == poison_episodes
+
+
+def check_ranks_killed(folder: Path, processes: int) -> None:
+    """Kill each of the learner's processes once in one training; no episode may be lost or used twice."""
+    run, out = folder / "run", folder / "drill.json"
+    kinds = ["learner", *(f"learner-{rank}" for rank in range(1, processes))]
+    only = [word for kind in kinds for word in ("--only", kind)]
+    done = subprocess.run(
+        [*ENTENTE, "drill", "--faults", str(processes), "--processes", str(processes), "--no-compare",
+         "--run-dir", str(run), "--json", str(out), *only],
+        capture_output=True, text=True, timeout=6000,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    assert {fault["kind"] for fault in found["faults"]} == set(kinds)
+    assert {fault["reaction"] for fault in found["faults"]} == {"starts itself again"}
+    assert all(check["passed"] for check in found["checks"])
+    assert "Traceback" not in (run / "drill.log").read_text()

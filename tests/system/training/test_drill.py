@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.system.support.drill_of_kinds import check_drill
+from tests.system.support.drill_of_kinds import check_drill, check_ranks_killed
 from tests.system.support.training_process import ENTENTE, handle_stop_signals
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2400)]
@@ -19,6 +19,10 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(2400)]
 def test_a_run_recovers_from_faults_and_loses_no_episode(tmp_path: Path) -> None:
     # The other kinds: tests/soak/test_drill_of_all_kinds.py
     check_drill(tmp_path, ("server", "block"), restarting=("server",), poison_episodes=2)
+
+
+def test_each_of_two_processes_of_the_learner_is_killed_in_turn(tmp_path: Path) -> None:
+    check_ranks_killed(tmp_path, 2)
 
 
 def test_ctrl_c_ends_a_drill_and_all_its_processes(tmp_path: Path) -> None:
