@@ -24,6 +24,7 @@ from cluster.actors.episode_check import EpisodeCheck
 from cluster.actors.initial_policy import make_policy, probe_prompts
 from cluster.actors.kept_games import add_judgements
 from cluster.actors.learner_device import LearnerDevice
+from cluster.actors.learner_group.gathering import gather_policy, save_whole_model
 from cluster.actors.learner_group.meeting import opened
 from cluster.actors.learner_group.member import Recipe, Step, join, make_learner, node_address
 from cluster.actors.learner_group.peers import Peers
@@ -41,10 +42,9 @@ from grpo_core.checkpoints.store import Checkpoint, save_checkpoint
 from grpo_core.errors import StorageError
 from grpo_core.learner import Learner, UpdateResult
 from grpo_core.models.fsdp import ALONE, Sharding
-from grpo_core.models.lora import add_adapters, has_adapters, load_adapters, save_adapters
+from grpo_core.models.lora import add_adapters, load_adapters
 from grpo_core.models.pretrained import ADAPTER, load_model, plain_model, policy_payload, save_model
 from grpo_core.models.role_adapters import active_role, add_role_adapters, load_role_adapters, role_adapter_payloads
-from grpo_core.models.tensor_stream import gathered_payload, save_gathered
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.training.learner_state import without_moments
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
@@ -216,12 +216,7 @@ class LearnerWorker:
         }
         folder = self._peers.together(
             "gather_checkpoint",
-            own=lambda: save_checkpoint(
-                self._folder.path,
-                self._learner,
-                self._save_model,
-                extra=extra,
-            ),
+            own=lambda: save_checkpoint(self._folder.path, self._learner, self._save_model, extra=extra),
         )
         self._durable = folder
         try:
@@ -284,18 +279,11 @@ class LearnerWorker:
         return self._peers.together("gather_policy", own=self._gathered_policy)
 
     def _gathered_policy(self) -> bytes | memoryview:
-        if len(self._peers) and not has_adapters(self._model):
-            return gathered_payload(self._model)
-        return policy_payload(self._model)
+        return gather_policy(self._model) if len(self._peers) else policy_payload(self._model)
 
     def _save_model(self, folder: Path) -> None:
-        if not len(self._peers):
-            save_model(self._model, self._tokenizer, folder)
-            return
-        save_gathered(self._model, folder)
-        if has_adapters(self._model):
-            save_adapters(self._model, folder / ADAPTER)
-        self._tokenizer.save_pretrained(folder)
+        save = save_whole_model if len(self._peers) else save_model
+        save(self._model, self._tokenizer, folder)
 
     def _step(self, batch: Batch) -> UpdateResult:
         """Learn from a batch on every process."""

@@ -1,4 +1,4 @@
-"""A game of any world that others play by text: prompts out, answers in, bots in the seats that nobody plays.
+"""A game of any world that others play by text: prompts out, answers in, bots in the other seats.
 
     world = load_world("diplomacy")
     game = TextGame(world(world.game_settings(until_year=1902)), "FRANCE", seed=7, others="random")
@@ -97,7 +97,8 @@ class TextGame:
         seat that is not ``waiting``.
         """
         if seat not in self.waiting:
-            raise ValueError(f"the game does not wait for {seat!r}, but for {', '.join(self.waiting) or 'nobody'}")
+            awaited = ", ".join(self.waiting) or "no seat: it is over"
+            raise ValueError(f"the game does not wait for {seat!r}, but for {awaited}")
         found = self.world.language.parse(text[:LONGEST_ANSWER], self.game.view(seat), seat)
         self.defects[seat] = list(found.defects)
         if found.defects:

@@ -49,7 +49,7 @@ async def _surprise(policy: LLMPolicy, question: Question, *, hears: bool) -> fl
 
 @dataclass(frozen=True, slots=True)
 class Hearing:
-    """How well a listener hears partners; intervals hold between games. None where there was nothing to ask."""
+    """How well a listener reads partners; intervals hold between games. None where there was nothing to ask."""
 
     promises: int  # pairs of powers and phases with a promise that could be broken
     broken: float | None  # share of these in which one was

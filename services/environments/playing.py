@@ -169,7 +169,7 @@ class Game(ABC):
     def heard_of_partners(self, seat: str) -> Mapping[str, tuple[View, View]]:  # noqa: ARG002
         """Partner -> what ``seat`` knows of the view from which it decides now, with the talk between them and without.
 
-        For the reward part ``listening``; none where nobody talks.
+        For the reward part ``listening``; none where no player talks.
         """
         return {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -11,13 +10,14 @@ import torch
 from torch import nn
 
 from cluster.actors.learner_device import compute_device
+from cluster.actors.learner_group.gathering import help_gather_policy, help_save_checkpoint
 from cluster.actors.learner_group.meeting import Meeting, entered, use_interface_of
 from cluster.configs.schema import Config
 from cluster.runtime.memory import adapter_parameters, available_bytes
 from grpo_core.learner import Learner, UpdateResult
 from grpo_core.models.fsdp import Sharding, process_group
-from grpo_core.models.lora import ONLY, adapter_payload, add_adapters, has_adapters
-from grpo_core.models.pretrained import empty_model, plain_items, plain_model
+from grpo_core.models.lora import ONLY, add_adapters, has_adapters
+from grpo_core.models.pretrained import empty_model, plain_model
 from grpo_core.models.role_adapters import adapter_roles
 from grpo_core.training.learner_state import LearnerState
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
@@ -125,17 +125,11 @@ class LearnerMember:
 
     def gather_policy(self) -> None:
         """Help rank 0 to gather the weights that ``policy_payload`` has."""
-        if has_adapters(self._made.model):
-            adapter_payload(self._made.model)
-        else:
-            _run_through(self._made.model)
+        help_gather_policy(self._made.model)
 
     def gather_checkpoint(self) -> None:
         """Help rank 0 to gather what ``save_checkpoint`` writes, in its order."""
-        self._made.state()
-        _run_through(self._made.model)
-        if has_adapters(self._made.model):
-            adapter_payload(self._made.model)
+        help_save_checkpoint(self._made)
 
     def close(self) -> None:
         """Leave the group, so that the others' exchanges fail at once."""
@@ -166,11 +160,6 @@ def check_peer_memory(config: Config, model: PreTrainedModel, device: torch.devi
     )
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_bytes()
     check_learner_memory(replace(estimate, publishing=0), int(free), config.policy, config.learner)
-
-
-def _run_through(model: nn.Module) -> None:
-    """Gather every tensor and keep none."""
-    deque(plain_items(model), maxlen=0)
 
 
 def node_address() -> str:

@@ -50,36 +50,36 @@ class Peers:
         return result, self._answers(refs, self._timeout_s, method)
 
     def _answers(self, refs: Sequence[Any], timeout_s: float, doing: str) -> list[Any]:
-        import ray
-        from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
-
-        found = []
-        for rank, ref in enumerate(refs, 1):
-            try:
-                found.append(ray.get(ref, timeout=timeout_s))
-            except GetTimeoutError:
-                raise LateError(f"{of_process(rank)} did not end {doing} within {timeout_s:g} s") from None
-            except RayActorError as error:
-                kind = RunError if getattr(error, "actor_init_failed", False) else LostError
-                raise kind(f"{of_process(rank)} {cause_of_death(error)}") from None
-            except RayTaskError as error:
-                raise error.cause from None
-        return found
+        return [_answer(rank, ref, timeout_s, doing) for rank, ref in enumerate(refs, 1)]
 
     def _reason(self, refs: Sequence[Any], error: Exception) -> Exception:
         """Find why an exchange failed: a peer that died or raised, or else only that it did."""
         lost: Exception = LostError(f"the learner's processes lost one another: {first_line(error)}")
         for rank, ref in enumerate(refs, 1):
             try:
-                self._answers([ref], REASON_S, "an exchange")
+                _answer(rank, ref, REASON_S, "an exchange")
             except LateError:
                 continue
             except LostError as death:
                 # The peers of a dead process say only that an exchange failed.
-                text = str(death)
-                lost = LostError(text.replace(of_process(1), of_process(rank), 1))
-                if " died " in text:
+                lost = death
+                if " died " in str(death):
                     return lost
             except Exception as raised:  # noqa: BLE001  (a peer's own error, which says more than rank 0's)
                 return raised
         return lost
+
+
+def _answer(rank: int, ref: Any, timeout_s: float, doing: str) -> Any:
+    import ray
+    from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+    try:
+        return ray.get(ref, timeout=timeout_s)
+    except GetTimeoutError:
+        raise LateError(f"{of_process(rank)} did not end {doing} within {timeout_s:g} s") from None
+    except RayActorError as error:
+        kind = RunError if getattr(error, "actor_init_failed", False) else LostError
+        raise kind(f"{of_process(rank)} {cause_of_death(error)}") from None
+    except RayTaskError as error:
+        raise error.cause from None

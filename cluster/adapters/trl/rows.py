@@ -20,7 +20,6 @@ Rows = dict[str, Tensor]
 def loss_rows(episodes: Sequence[Episode], turn_advantages: FloatArray, parts: int) -> list[Rows]:
     """Make the inputs of TRL's loss, ``parts`` micro-batches of about equally many turns, in episode order.
 
-    Prompts are padded on the left, completions on the right. ``tool_mask`` leaves forced tokens out of the loss.
     ``admissible`` (C, 3) has a line (row, position in the completion, id) for each id that a mask admitted; tokens
     without a line were sampled from the whole vocabulary. ``share`` is the part of the micro-batch in a mean over rows,
     times ``parts``; ``token_share`` the same for a mean over trained tokens. Turns without a trained token are left
@@ -38,8 +37,12 @@ def loss_rows(episodes: Sequence[Episode], turn_advantages: FloatArray, parts: i
         turns = [all_turns[index] for index in chosen]
         own_tokens = sum(int(turn.trained_mask.sum()) for turn in turns)
         rows.append(
-            _padded_rows(turns)
+            padded_turns(turns)
             | {
+                "temperature": torch.tensor([turn.temperature for turn in turns]),
+                "admissible": torch.from_numpy(
+                    np.concatenate([_admissible(row, turn) for row, turn in enumerate(turns)])
+                ),
                 "advantages": torch.from_numpy(turn_advantages[chosen]),
                 "num_items_in_batch": torch.tensor(tokens),
                 "share": torch.tensor(len(turns) * parts / len(learned)),
@@ -49,7 +52,11 @@ def loss_rows(episodes: Sequence[Episode], turn_advantages: FloatArray, parts: i
     return rows
 
 
-def _padded_rows(turns: Sequence[Turn]) -> Rows:
+def padded_turns(turns: Sequence[Turn]) -> Rows:
+    """Pad ids, masks and behaviour log-probabilities of turns to (B, T): prompts on the left, completions on the right.
+
+    ``tool_mask`` excludes forced tokens from the loss, as it does in TRL for tokens that were not sampled.
+    """
     prompts, completions = [turn.prompt_ids for turn in turns], [turn.completion_ids for turn in turns]
     return {
         "prompt_ids": _padded(prompts, "left").long(),
@@ -58,8 +65,6 @@ def _padded_rows(turns: Sequence[Turn]) -> Rows:
         "completion_mask": _padded(map(np.ones_like, completions)).long(),
         "tool_mask": _padded(turn.trained_mask for turn in turns).long(),
         "old_per_token_logps": _padded(turn.logprobs for turn in turns),
-        "temperature": torch.tensor([turn.temperature for turn in turns]),
-        "admissible": torch.from_numpy(np.concatenate([_admissible(row, turn) for row, turn in enumerate(turns)])),
     }
 
 

@@ -4,9 +4,9 @@
     EpisodeTrainer(model, tokenizer, play, config, LearnerSettings(loss_type="dapo"), GroupingSettings()).train()
 
 ``play(model, update)`` plays with the model and returns the episodes of one update: of one turn or a hundred, under
-legal-order masks or free, against whoever sat at the table. Advantages are ours, with groups by role and fallbacks.
+legal-order masks or free, against any players. Advantages are ours, with groups by role and fallbacks.
 The loss, the optimizer, schedules, callbacks, logs and checkpoints are TRL's. A checkpoint of TRL's has no running
-baselines of roles: a resumed training begins them anew.
+baselines of roles: a resumed training begins them again from nothing.
 """
 
 from __future__ import annotations

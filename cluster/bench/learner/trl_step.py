@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 from unittest import mock
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
+from cluster.adapters.trl.rows import padded_turns
 from cluster.bench.figure import Figure, MissingRequirementError, interleaved_seconds, one_thread
 from cluster.bench.learner.batches import (
     LONGEST_TURN,
@@ -179,31 +177,15 @@ class TrlSide:
 
 
 def trl_inputs(episodes: Episodes) -> list[dict[str, Tensor]]:
-    """Make the inputs of TRL's loss, ``TRL_ROWS`` turns a pass: prompts padded on the left, completions on the right.
-
-    ``tool_mask`` excludes forced tokens from the loss, as it does in TRL for tokens that were not sampled.
-    """
+    """Make the inputs of TRL's loss, ``TRL_ROWS`` turns a pass."""
     turns = [turn for episode in episodes for turn in episode.turns]
     if len(turns) % TRL_ROWS:
         raise ValueError(f"{len(turns)} turns do not fill passes of {TRL_ROWS}")
-    prompts, completions = [turn.prompt_ids for turn in turns], [turn.completion_ids for turn in turns]
-    inputs = {
-        "prompt_ids": _padded(prompts, "left").long(),
-        "prompt_mask": _padded(map(np.ones_like, prompts), "left").long(),
-        "completion_ids": _padded(completions).long(),
-        "completion_mask": _padded(map(np.ones_like, completions)).long(),
-        "tool_mask": _padded(turn.trained_mask for turn in turns).long(),
-        "old_per_token_logps": _padded(turn.logprobs for turn in turns),
-        "advantages": torch.tensor(turn_advantages(episodes)),
-    }
+    inputs = padded_turns(turns) | {"advantages": torch.tensor(turn_advantages(episodes))}
     return [
         {name: tensor[start : start + TRL_ROWS] for name, tensor in inputs.items()}
         for start in range(0, len(turns), TRL_ROWS)
     ]
-
-
-def _padded(rows: Iterable[NDArray[Any]], side: str = "right") -> Tensor:
-    return pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True, padding_side=side)
 
 
 def _trainer(model: nn.Module) -> Any:

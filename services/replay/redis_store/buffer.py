@@ -112,12 +112,9 @@ class RedisBuffer:
         pause_s = _SHORTEST_POLL_S
         while True:
             with self._mutex:
-                now_s = self._read_new(sorted(blocks))
-                missing = self._pending.missing(blocks, now_s)
+                missing = self.missing(blocks)
                 if not missing:
-                    delivery = self._pending.take(blocks, now_s)
-                    self._delivered.update(delivery.receipts)
-                    return delivery
+                    return self.take_ready(blocks)
                 left_s = deadline_s + self._connection.away_s - time.monotonic()
                 if left_s <= 0:
                     raise self._pending.missing_error(missing, timeout_s)

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from cluster.explore.page import write_explorer
 from tests.system.reports.explorer.other_worlds import compared_folder, word_problem_run
-from tests.system.reports.explorer.test_page import LAPTOP, VIEWS, drawn
+from tests.system.reports.explorer.pages import LAPTOP, VIEWS, drawn
 
 pytestmark = pytest.mark.system
 
