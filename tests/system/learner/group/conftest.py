@@ -1,4 +1,4 @@
-"""One Ray for all tests of a learner of several processes."""
+"""One Ray for the tests of a file; other files of the same process start their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cluster.runtime.local_ray import local_ray, prepare_local_ray
 prepare_local_ray()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def own_ray() -> Iterator[None]:
     with local_ray(2, print):
         yield
