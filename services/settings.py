@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, Strict, field_validator
+from pydantic import Field, Strict, field_validator, model_validator
 
 from grpo_core.errors import one_line
 from grpo_core.section import LONGEST_WAIT_S, Settings
@@ -34,6 +34,17 @@ def check_host_and_port(address: str) -> None:
     if not host or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) <= 65535):
         raise ValueError(f"{one_line(repr(address), 80)} is not host:port, with a port from 1 to 65535")
     check_host(host.removeprefix("[").removesuffix("]"))
+
+
+def check_url(url: str) -> None:
+    """Raise ValueError if a server's url is no url, or its host is no host; the message does not quote it."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:  # its text may quote the url with its password
+        raise ValueError("it is no url: its port is no number up to 65535, or its host is damaged") from error
+    if parts.hostname is not None:
+        check_host(unquote(parts.hostname))
 
 
 class InferenceSettings(Settings):
@@ -94,7 +105,7 @@ class InferenceSettings(Settings):
 
 
 class RedisSettings(Settings):
-    """The server of the replay buffer."""
+    """The server, or servers, of the replay buffer."""
 
     url: str | None = Field(
         None,
@@ -102,6 +113,18 @@ class RedisSettings(Settings):
         "ENTENTE_REDIS_PASSWORD. With TLS rediss://..., which takes ?ssl_ca_certs=FILE of a private CA and, where the "
         "server asks for a certificate, &ssl_certfile=FILE&ssl_keyfile=FILE (at the same path on every machine). "
         "Unset: one is started in the run folder",
+    )
+    urls: Annotated[tuple[str, ...], Strict(False)] = Field(
+        (),
+        description="Addresses as of url of several external servers, which share the episodes by role; their number "
+        "and order must stay the same for the life of a run. The same password is for all that name none",
+    )
+    servers: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Servers that the run starts in its folder if neither url nor urls is set; they share the episodes "
+        "by role. One server uses one core",
     )
     connect_timeout_s: float = Field(
         5.0, gt=0, le=LONGEST_WAIT_S, description="Seconds to wait for the server to answer at the start"
@@ -130,19 +153,40 @@ class RedisSettings(Settings):
         "model takes a few",
     )
 
+    @property
+    def external(self) -> tuple[str, ...]:
+        """The addresses of the external servers, in their order; empty if the run starts its own."""
+        return self.urls or (() if self.url is None else (self.url,))
+
+    @property
+    def count(self) -> int:
+        """The number of servers."""
+        return len(self.external) or self.servers
+
     @field_validator("url")
     @classmethod
     def _names_a_host(cls, value: str | None) -> str | None:
-        if value is None:
-            return value
-        try:
-            parts = urlsplit(value)
-            _ = parts.port
-        except ValueError as error:  # its text may quote the url with its password
-            raise ValueError("it is no url: its port is no number up to 65535, or its host is damaged") from error
-        if parts.hostname is not None:
-            check_host(unquote(parts.hostname))
+        if value is not None:
+            check_url(value)
         return value
+
+    @field_validator("urls")
+    @classmethod
+    def _names_servers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for url in value:
+            check_url(url)
+        places = [urlsplit(url) for url in value]
+        if len({(parts.hostname, parts.port, parts.path) for parts in places}) < len(places):
+            raise ValueError("it names a server twice")
+        return value
+
+    @model_validator(mode="after")
+    def _names_servers_once(self) -> Self:
+        if self.url is not None and self.urls:
+            raise ValueError("url and urls exclude each other: set urls for several servers, url for one")
+        if self.servers > 1 and self.external:
+            raise ValueError("servers is the number that the run starts itself, so it excludes url and urls")
+        return self
 
 
 class MetricsSettings(Settings):

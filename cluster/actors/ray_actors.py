@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster.actors.messages import BlockReport, Shortage, UpdateReport
 from cluster.configs.schema import config_from_json
-from cluster.runtime.replay_server import population_mirror, redis_buffer
+from cluster.runtime.replay.clients import population_mirror, replay_buffer
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.population.member import Member
 from services.environments.evaluation import EvaluationGame, EvaluationResult
@@ -27,7 +27,7 @@ class LearnerActor:
         self,
         config_json: str,
         run_dir: str,
-        redis_url: str,
+        redis_urls: Sequence[str],
         run_id: str,
         resume: bool,
         peers: Sequence[Any] = (),
@@ -35,7 +35,7 @@ class LearnerActor:
         from cluster.actors.learner import LearnerWorker
 
         config = config_from_json(config_json)
-        buffer = redis_buffer(config.redis, redis_url, run_id, patient=resume)
+        buffer = replay_buffer(config.redis, redis_urls, config.world.roles, run_id, patient=resume)
         self._worker = LearnerWorker(config, run_dir, buffer, resume, peers)
 
     def heartbeat(self) -> None:
@@ -72,14 +72,20 @@ class RolloutActor:
     """Ray actor of a ``RolloutWorker``, whose methods it forwards."""
 
     def __init__(
-        self, config_json: str, policy_folder: str, population_file: str, redis_url: str, run_id: str, patient: bool
+        self,
+        config_json: str,
+        policy_folder: str,
+        population_file: str,
+        redis_urls: Sequence[str],
+        run_id: str,
+        patient: bool,
     ) -> None:
         from cluster.actors.rollout import RolloutWorker, wait_for_checkpoint
 
         config = config_from_json(config_json)
         wait_for_checkpoint(Path(policy_folder), config.rollout.start_timeout_s)
-        buffer = redis_buffer(config.redis, redis_url, run_id, patient=patient)
-        mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, run_id, patient=True)
+        buffer = replay_buffer(config.redis, redis_urls, config.world.roles, run_id, patient=patient)
+        mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_urls, run_id, patient=True)
         self._worker = RolloutWorker(config, policy_folder, population_file, buffer, mirror)
 
     async def ready(self) -> Mapping[str, float]:  # noqa: D102

@@ -80,14 +80,14 @@ def inspect(run: Run) -> None:
     folder = RunFolder(run)
     config = folder.stored_config()
     # Slow to import; a wrong folder needs none of it.
-    from cluster.runtime.replay_server import redis_buffer, replay_server
-    from services.replay.server.embedded import running_url
+    from cluster.runtime.replay.clients import replay_buffer
+    from cluster.runtime.replay.servers import replay_servers, running_urls
 
-    live = running_url(folder.redis) if config.redis.url is None else None
+    live = () if config.redis.external else running_urls(config.redis, folder.redis)
     with (
-        # The embedded server of a stopped run is started for this, and stopped again.
-        nullcontext(live) if live is not None else replay_server(config.redis, folder.redis) as url,
-        closing(redis_buffer(config.redis, url, folder.run_id)) as store,
+        # The embedded servers of a stopped run are started for this, and stopped again.
+        nullcontext(live) if live else replay_servers(config.redis, folder.redis) as urls,
+        closing(replay_buffer(config.redis, urls, config.world.roles, folder.run_id)) as store,
     ):
         for name, value in store.stats().items():
             typer.echo(f"{name:<24} {value:,.0f}")

@@ -10,7 +10,7 @@ from opponents.champion.shipped import shown_path
 from opponents.player_names import player_name, with_saved
 
 _FILES = (("imitation", "saved_games"), ("game", "saved_games"), ("game", "gsm8k"), ("evaluation", "gsm8k"))
-_ADDRESSES = (("redis", "url"), ("run", "ray_address"), ("metrics", "host"))
+_ADDRESSES = (("redis", "url"), ("redis", "urls"), ("run", "ray_address"), ("metrics", "host"))
 
 
 def shareable(config: Config) -> dict[str, Any]:

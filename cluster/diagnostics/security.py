@@ -15,8 +15,10 @@ from cluster.diagnostics.finding import Finding, fault, ok, warn
 from cluster.errors import RunError
 from cluster.runs.ray_job import in_job
 from cluster.runtime.ray_session import check_reachable
-from cluster.runtime.replay_server import PASSWORD_VARIABLE, external_url, redis_buffer
+from cluster.runtime.replay.addresses import PASSWORD_VARIABLE, external_urls
+from cluster.runtime.replay.clients import redis_buffer
 from grpo_core.errors import EntenteError
+from services.replay.redis_store.url import shown_address
 from services.replay.server.embedded import EmbeddedServer
 from services.settings import RedisSettings
 
@@ -102,13 +104,16 @@ def token_source() -> Path | str | None:
 
 
 def replay_access(redis: RedisSettings) -> Iterator[Finding]:
-    """Check that the replay server answers, and which other clients it accepts."""
+    """Check that each replay server answers, and which other clients it accepts."""
+    if urls := external_urls(redis):
+        for url in urls:
+            try:
+                _ping(redis, url)
+                yield _openness(url, which=f" {shown_address(url)}" if len(urls) > 1 else "")
+            except EntenteError as error:
+                yield fault("redis", str(error))
+        return
     try:
-        url = external_url(redis)
-        if url is not None:
-            _ping(redis, url)
-            yield _openness(url)
-            return
         with (
             tempfile.TemporaryDirectory(prefix="entente-doctor-") as folder,
             EmbeddedServer.start(Path(folder)) as server,
@@ -119,17 +124,17 @@ def replay_access(redis: RedisSettings) -> Iterator[Finding]:
         yield fault("redis", str(error))
 
 
-def _openness(url: str) -> Finding:
+def _openness(url: str, which: str = "") -> Finding:
     parts, query = urlsplit(url), parse_qs(urlsplit(url).query)
     encrypted = parts.scheme == "rediss"
     how = "encrypted" if encrypted else "not encrypted; rediss:// is, if its network is not yours alone"
     if parts.password is None and "password" not in query and "ssl_certfile" not in query:
         return warn(
             "redis",
-            f"the external server accepts every client that reaches it ({how}): give it a password, which comes from "
-            f"{PASSWORD_VARIABLE}",
+            f"the external server{which} accepts every client that reaches it ({how}): give it a password, which "
+            f"comes from {PASSWORD_VARIABLE}",
         )
-    return ok("redis", f"the external server answers ({how})")
+    return ok("redis", f"the external server{which} answers ({how})")
 
 
 def _ping(redis: RedisSettings, url: str) -> None:

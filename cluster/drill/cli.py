@@ -38,6 +38,9 @@ def drill(
     processes: Annotated[
         int | None, typer.Option(min=1, max=64, help="Processes of the learner.", show_default="as configured")
     ] = None,
+    servers: Annotated[
+        int, typer.Option(min=1, max=8, help="Replay servers, which share the episodes by country.")
+    ] = 1,
     json_out: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
 ) -> None:
     """Cause faults in a short training, and check that it recovers from each and loses nothing.
@@ -68,6 +71,7 @@ def drill(
         compare,
         config,
         processes,
+        servers,
     )
     plan.check()
     if run_dir is None:
@@ -84,6 +88,7 @@ def drill(
         kinds += "" if compare else " --no-compare"
         kinds += "" if config is None else f" --config {config}"
         kinds += "" if processes is None else f" --processes {processes}"
+        kinds += "" if servers == 1 else f" --servers {servers}"
         command = f"entente drill --faults {faults} --seed {seed} --engine {engine} --server {server}{kinds}"
         json_out.write_text(json.dumps(record.document(command), indent=1) + "\n", encoding="utf-8")
         typer.echo(f"written to {json_out}")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.drill.replay_client import ReplayClient
+from cluster.drill.replay_clients import ReplayClients
 from cluster.runs.folder import RunFolder, episodes_used
 from grpo_core.checkpoints.folders import verified_manifest
 from grpo_core.errors import CheckpointError
@@ -45,7 +45,7 @@ def balance(reconciliation: Reconciliation) -> Balance:
     )
 
 
-def read_reconciliation(run_dir: Path, store: ReplayClient, seen_stored: Collection[str]) -> Reconciliation:
+def read_reconciliation(run_dir: Path, store: ReplayClients, seen_stored: Collection[str]) -> Reconciliation:
     """Read the reconciliation of a finished run.
 
     ``seen_stored`` has the episodes that were in the server during the run: it may have lost some without a trace.

@@ -125,6 +125,10 @@ class ReplayClient:
         """Ids of unreadable entries that were set aside."""
         return [_name(entry) for entry in self._client.xrange(self._key("poison"))]
 
+    def has_roles(self) -> bool:
+        """Whether any episode was stored here."""
+        return bool(self._roles())
+
     def _entries(self, role: str) -> list[Entry]:
         entries: list[Entry] = self._client.xrange(self._stream(role))
         return entries

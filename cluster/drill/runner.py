@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,13 +19,13 @@ from cluster.drill.faults.table import Fault, draw, faults_of
 from cluster.drill.lengths import compare
 from cluster.drill.reconciliation import balance, damaged_checkpoints, read_reconciliation, updates_recorded
 from cluster.drill.record import Check, Record, RecoveredFault, episode_checks
-from cluster.drill.replay_client import ReplayClient
+from cluster.drill.replay_clients import ReplayClients
 from cluster.drill.settings import RECOVERY_TIMEOUT_S, STOPPED_S, Engine, Server, drill_config
 from cluster.drill.training_process import DrillFailedError, TrainingProcess, runs
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.restarts import restarts
-from cluster.runtime.replay_server import replay_server
+from cluster.runtime.replay.servers import replay_servers
 from services.inference.vllm_backend.startup import vllm_installed
 from services.settings import RedisSettings
 
@@ -50,10 +50,11 @@ class Plan:
     compares: bool = True  # whether it also trains without faults, and compares the lengths of the games
     config: str | None = None  # what is trained; None: the shipped smoke with longer games
     processes: int | None = None  # of the learner; None: as configured
+    servers: int = 1  # of the replay
 
-    def training_config(self, server_url: str | None = None) -> Config:
-        """What is trained, with an external replay server if its address is given."""
-        return drill_config(self.engine, self.faults, self.seed, server_url, self.config, self.processes)
+    def training_config(self, server_urls: Sequence[str] = ()) -> Config:
+        """What is trained, with external replay servers if their addresses are given."""
+        return drill_config(self.engine, self.faults, self.seed, server_urls, self.config, self.processes, self.servers)
 
     @property
     def faults_known(self) -> Mapping[str, Fault]:
@@ -87,11 +88,11 @@ def drill(plan: Plan, record: Record, notify: Notify) -> None:
     """
     plan.run_dir.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        external = None
-        if plan.server == "external":
-            external = stack.enter_context(ExternalServer(plan.run_dir / "external-redis"))
-        url = None if external is None else external.url
-        config = plan.training_config(url)
+        external = [
+            stack.enter_context(ExternalServer(plan.run_dir / f"external-redis-{number}"))
+            for number in range(1, plan.servers + 1 if plan.server == "external" else 1)
+        ]
+        config = plan.training_config([each.url for each in external])
         training = training_of(config, plan.run_dir)
         stack.callback(training.close)
         context = DrillContext(
@@ -101,6 +102,7 @@ def drill(plan: Plan, record: Record, notify: Notify) -> None:
             config.learner.checkpoint_every,
             config.rollout.num_generations,
             STOPPED_S,
+            config.redis,
             external,
         )
         try:
@@ -204,7 +206,7 @@ def check_run(redis: RedisSettings, context: DrillContext, undisturbed: Path | N
     Raises DrillFailedError if a check failed.
     """
     folder = context.folder
-    with replay_server(redis, folder.redis) as url, ReplayClient(url, folder.run_id) as store:
+    with replay_servers(redis, folder.redis) as urls, ReplayClients(urls, folder.run_id) as store:
         reconciliation = read_reconciliation(folder.path, store, context.seen_stored)
         waiting = store.waiting().values()
     record.checks += episode_checks(reconciliation, balance(reconciliation), len(context.damaged))

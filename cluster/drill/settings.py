@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Literal
 
 from cluster.configs.loader import load_config
@@ -41,20 +43,23 @@ def drill_config(
     engine: Engine,
     faults: int,
     seed: int,
-    server_url: str | None = None,
+    server_urls: Sequence[str] = (),
     config: str | None = None,
     processes: int | None = None,
+    servers: int = 1,
 ) -> Config:
     """The configuration of the run: ``config`` (None: the shipped ``smoke``) with short time limits.
 
-    ``server_url`` names an external replay server; None: the run starts one. ``processes`` are the learner's; None: as
-    configured. Raises ConfigError as ``load_config``.
+    ``server_urls`` name external replay servers; empty: the run starts ``servers`` of them. ``processes``
+    are the learner's; None: as configured. Raises ConfigError as ``load_config``.
     """
     overrides = [*_LIMITS, *_WORK, f"run.seed={seed}", f"learner.updates={UPDATES_PER_FAULT * (faults + 1)}"]
     if processes is not None:
         overrides.append(f"learner.processes={processes}")
-    if server_url is not None:
-        overrides += [*_EXTERNAL, f"redis.url={server_url}"]
+    if server_urls:
+        overrides += [*_EXTERNAL, f"redis.urls={json.dumps(list(server_urls))}"]
+    elif servers > 1:
+        overrides.append(f"redis.servers={servers}")
     overrides += _OWN_PROCESS if engine == "vllm" else ("inference.engine=torch",)
     if config is None:
         return load_config(SHIPPED, [*overrides, *_LONGER])

@@ -98,7 +98,7 @@ class BlockSchedule:
         if forgotten:
             raise RunError(
                 f"the replay server knows nothing of {forgotten} blocks that this run has used; is it the run's own "
-                "(redis.url, or the run folder's redis/)?"
+                "(redis.url or redis.urls, or the run folder's redis/)?"
             )
 
     def wanted(self) -> bool:

@@ -35,8 +35,9 @@ from cluster.runtime.memory import check_memory
 from cluster.runtime.placement import Placement, Slot, check_gpus, cpus_asked, gpus_asked, placed
 from cluster.runtime.ray_calls import get_answer
 from cluster.runtime.ray_session import ray_cluster
-from cluster.runtime.replay_server import population_mirror, redis_buffer, replay_server, watched
-from cluster.runtime.server_watch import ServerWatch
+from cluster.runtime.replay.clients import population_mirror, replay_buffer
+from cluster.runtime.replay.server_watch import ServerWatch
+from cluster.runtime.replay.servers import replay_servers, watched
 from cluster.runtime.stop_signals import ignore_further_signals, shielded
 from grpo_core.checkpoints.folders import checkpoint_versions, passed_over
 from opponents.league.league import League
@@ -148,15 +149,15 @@ def set_up(
 ) -> TrainingRun:
     """Start the replay server, Ray, the learner and the rollout actors; on resume, recover what earlier ones did."""
     display.stage("starting the replay server and Ray")
-    redis_url = stack.enter_context(replay_server(config.redis, folder.redis, display.log if resume else None))
+    redis_urls = stack.enter_context(replay_servers(config.redis, folder.redis, display.log if resume else None))
     watch = stack.enter_context(watched(config.redis, display.log))
     address, cpus = config.run.ray_address, cpus_asked(config.rollout, config.learner)
-    stack.enter_context(ray_cluster(address, cpus, embedded_replay=config.redis.url is None, notice=display.log))
+    stack.enter_context(ray_cluster(address, cpus, embedded_replay=not config.redis.external, notice=display.log))
     placement = stack.enter_context(placed(config.rollout, config.learner, may_grow=address is not None))
     display.stage("loading the policy")
     start_timeout_s = config.rollout.start_timeout_s
     peers = start_peers(config, placement)
-    learner = start_learner(config, folder, placement, redis_url, resume, peers)
+    learner = start_learner(config, folder, placement, redis_urls, resume, peers)
     # On a cluster, a learner that is stopped but not killed would keep its successor out of the run.
     for process in (*peers, learner):
         stack.callback(ray.kill, process)
@@ -164,11 +165,11 @@ def set_up(
     if config.rollout.share_gpu_with_learner:
         # A starting engine measures how much of the GPU is free, so it waits until the learner has left the GPU.
         get_answer(learner.version.remote(), start_timeout_s, "the learner, starting,", watch.away_s)
-    pool = start_rollouts(config, folder, placement, redis_url, learner, watch)
+    pool = start_rollouts(config, folder, placement, redis_urls, learner, watch)
     stack.callback(pool.close)
     version: int = get_answer(learner.version.remote(), start_timeout_s, "the learner, starting,", watch.away_s)
     recorder = stack.enter_context(MetricsRecorder(config, folder, display, version if resume else None, exporter))
-    mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, folder.run_id, patient=resume)
+    mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_urls, folder.run_id, patient=resume)
     stack.callback(mirror.close)
     population = open_population(config, folder, version, mirror)
     pool.wait_ready()
@@ -187,7 +188,7 @@ def set_up(
     schedule = BlockSchedule(config.run.seed, config.world.roles, config.learner, config.rollout, league, version)
     run = TrainingRun(config, folder, learner, peers, pool, schedule, league, recorder, watch, version)
     if resume:
-        recover(run, redis_url)
+        recover(run, redis_urls)
     return run
 
 
@@ -206,11 +207,16 @@ def open_population(config: Config, folder: RunFolder, version: int, mirror: Pop
 
 
 def start_learner(
-    config: Config, folder: RunFolder, placement: Placement, redis_url: str, resume: bool, peers: Sequence[Any]
+    config: Config,
+    folder: RunFolder,
+    placement: Placement,
+    redis_urls: Sequence[str],
+    resume: bool,
+    peers: Sequence[Any],
 ) -> Any:
     """The handle of a new learner actor, which loads its model."""
     actor = _learner_process(LearnerActor, config, placement, 0)
-    return actor.remote(config.model_dump_json(), str(folder.path), redis_url, folder.run_id, resume, peers)
+    return actor.remote(config.model_dump_json(), str(folder.path), redis_urls, folder.run_id, resume, peers)
 
 
 def start_peers(config: Config, placement: Placement) -> list[Any]:
@@ -230,7 +236,7 @@ def _learner_process(kind: type, config: Config, placement: Placement, rank: int
 
 
 def start_rollouts(
-    config: Config, folder: RunFolder, placement: Placement, redis_url: str, learner: Any, watch: ServerWatch
+    config: Config, folder: RunFolder, placement: Placement, redis_urls: Sequence[str], learner: Any, watch: ServerWatch
 ) -> RolloutPool:
     """A pool of new rollout actors; in a new run they import modules while the learner writes its first checkpoint.
 
@@ -239,7 +245,7 @@ def start_rollouts(
     """
     policy_folder = str(folder.checkpoints / str(next(iter(checkpoint_versions(folder.path)), 0)))
     environment = actor_environment(config.inference.threads, gpus=config.rollout.gpus_per_actor)
-    arguments = (config.model_dump_json(), policy_folder, str(folder.population), redis_url, folder.run_id)
+    arguments = (config.model_dump_json(), policy_folder, str(folder.population), redis_urls, folder.run_id)
 
     def spawn(slot: Slot) -> Any:
         options = {**placement.of_rollout(slot), "max_concurrency": 1000, "runtime_env": environment}
@@ -252,13 +258,13 @@ def start_rollouts(
     return RolloutPool(spawn, config.rollout, republish, further, watch.away_s)
 
 
-def recover(run: TrainingRun, redis_url: str) -> None:
+def recover(run: TrainingRun, redis_urls: Sequence[str]) -> None:
     """Take over what earlier processes of this run played and learned."""
     config, folder, version = run.config, run.folder, run.version
     for damaged in passed_over(folder.path, version):
         run.log(f"checkpoint {damaged} is not whole, or altered: passed over for checkpoint {version}")
     report: UpdateReport | None = get_answer(run.learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
-    with closing(redis_buffer(config.redis, redis_url, folder.run_id, patient=True)) as buffer:
+    with closing(replay_buffer(config.redis, redis_urls, config.world.roles, folder.run_id, patient=True)) as buffer:
         run.schedule.recover(buffer, {} if report is None else report.topped_up)
     change_population(run)  # the last process may have crashed before it did
     run.recorder.catch_up(report, run.pool.size, run.league.updated(version))

@@ -229,9 +229,16 @@ class RunFolder:
         if stored.world.roles != changed.world.roles:
             raise RunError(f"the {stored.world.role_name}s cannot change when a run is resumed: its blocks rotate them")
         # A server may move, or be reached in another way; ``BlockSchedule`` checks that it has this run's episodes.
-        if (stored.redis.url is None) != (changed.redis.url is None):
-            where = f"in {self.redis}" if stored.redis.url is None else "on the server that redis.url named"
+        ours, theirs = stored.redis, changed.redis
+        if bool(ours.external) != bool(theirs.external):
+            named = "servers that redis.urls named" if ours.urls else "server that redis.url named"
+            where = f"on the {named}" if ours.external else f"in {self.redis}"
             raise RunError(f"redis.url cannot be set or unset when a run is resumed: its episodes are {where}")
+        if ours.count != theirs.count:
+            raise RunError(
+                f"the number of replay servers cannot change when a run is resumed: its episodes are on {ours.count}, "
+                f"and the configuration names {theirs.count}"
+            )
 
     def read_summary(self) -> dict[str, Any]:
         """Read the last summary, or return an empty one. Raises RunError if it is damaged."""

@@ -74,7 +74,7 @@ def _attached(address: str, *, embedded_replay: bool) -> Iterator[None]:
         if embedded_replay and len(machines) > 1:
             raise RunError(
                 f"the Ray cluster at {address} has {len(machines)} machines, and a replay server started here would "
-                "listen on this one alone: set redis.url to a server that all of them reach"
+                "listen on this one alone: set redis.url to a server that all of them reach (or redis.urls)"
             )
         yield
     finally:

@@ -20,7 +20,7 @@ from cluster.drill.reconciliation import balance, read_reconciliation
 from cluster.drill.replay_client import ReplayClient
 from cluster.runs.folder import RunFolder, audits, episodes_used, last_update
 from cluster.runs.provenance import commit, provenance
-from cluster.runtime.replay_server import PASSWORD_VARIABLE
+from cluster.runtime.replay.addresses import PASSWORD_VARIABLE
 from grpo_core.checkpoints.folders import checkpoint_versions
 from services.replay.server.embedded import EmbeddedServer
 from tests.paths import ROOT

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,8 @@ RECORDED = 2  # games of each country
 class Carried:
     """The measurements of one round: episodes, and CPU time and memory of the parts."""
 
-    def __init__(self, parts: Mapping[str, Sequence[psutil.Process]], client: Any) -> None:
-        self._parts, self._client = parts, client
+    def __init__(self, parts: Mapping[str, Sequence[psutil.Process]], clients: Sequence[Any]) -> None:
+        self._parts, self._clients = parts, clients
         self.episodes = 0
         self.seconds = 0.0
         self.cpu_s: dict[str, float] = {}  # by part: actors, server, learner, driver
@@ -77,7 +77,7 @@ class Carried:
         self.episodes += episodes
         self.seconds = time.monotonic() - self._began
         self.cpu_s = {name: seconds - self._cpu_before[name] for name, seconds in self._cpu_now().items()}
-        stored = float(self._client.info("memory")["used_memory_dataset"])
+        stored = sum(float(client.info("memory")["used_memory_dataset"]) for client in self._clients)
         self.most_stored_bytes = max(self.most_stored_bytes, stored)
         self.most_learner_bytes = max(self.most_learner_bytes, self._parts["learner"][0].memory_info().rss)
 
@@ -118,6 +118,13 @@ def run(rounds: int) -> list[Figure]:
             figures.append(
                 Figure(f"control plane, {count} actors", "episodes/s", carried.rate, bare, "bare redis-py", note=note)
             )
+        count = ACTORS[-1]
+        one, two = (
+            max((carry(Path(folder), recorded, count, servers) for _ in range(rounds)), key=lambda each: each.rate)
+            for servers in (1, 2)
+        )
+        text, note = f"two replay servers, {count} actors", f"{two.summary()}; with one server {one.summary()}"
+        figures.append(Figure(text, "episodes/s", two.rate, one.rate, "one replay server", note=note))
     return figures
 
 
@@ -145,29 +152,29 @@ def record(folder: Path) -> dict[str, list[Episode]]:
     return recorded
 
 
-def carry(folder: Path, recorded: Mapping[str, Sequence[Episode]], count: int) -> Carried:
-    """Run the control plane of a whole run for ``SECONDS``.
+def carry(folder: Path, recorded: Mapping[str, Sequence[Episode]], count: int, servers: int = 1) -> Carried:
+    """Run the control plane of a whole run for ``SECONDS``, its episodes on so many replay ``servers``.
 
     Raises RuntimeError if it stalled, or an actor could not store an episode.
     """
     config, run_id = load_config_of(count), f"load{count}"
-    with (
-        tempfile.TemporaryDirectory(dir=folder) as place,
-        EmbeddedServer.start(Path(place)) as server,
-        closing(SimulatedActors(server.url, run_id, count, recorded)) as actors,
-        host_process({}, LearnerSide, server.url, run_id, count) as learner,
-        closing(redis.Redis.from_url(server.url)) as client,
-    ):
+    with ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory(dir=folder))
+        started = [stack.enter_context(EmbeddedServer.start(Path(place) / str(number))) for number in range(servers)]
+        urls = [server.url for server in started]
+        actors = stack.enter_context(closing(SimulatedActors(urls, run_id, count, recorded)))
+        learner = stack.enter_context(host_process({}, LearnerSide, urls, run_id, count))
+        clients = [stack.enter_context(closing(redis.Redis.from_url(url))) for url in urls]
         pids: dict[str, list[int | None]] = {
             "actors": [process.pid for process in actors.processes],
-            "server": [server.pid],
+            "server": [server.pid for server in started],
             "learner": [learner.pid],
             "driver": [os.getpid()],
         }
         file = Path(place) / "population.json"
         matchmaker, _ = _matchmaker(file, GAMES_OF_A_BLOCK, config)
         schedule = BlockSchedule(config.run.seed, config.world.roles, config.learner, config.rollout, matchmaker, 0)
-        carried = Carried({name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}, client)
+        carried = Carried({name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}, clients)
         _drive(count, schedule, actors, learner, carried)
         return carried
 

@@ -14,7 +14,7 @@ from typing import Any
 from cluster.actors.batch_collector import BatchCollector
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.runtime.replay_server import redis_buffer
+from cluster.runtime.replay.clients import replay_buffer
 from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.batching.microbatches import training_turns
 from grpo_core.types import Episode
@@ -55,7 +55,7 @@ class Play:
 class SimulatedActors:
     """Actors in a few processes that replay recorded episodes without delay, each over its own connection."""
 
-    def __init__(self, url: str, run_id: str, count: int, recorded: Mapping[str, Sequence[Episode]]) -> None:
+    def __init__(self, urls: Sequence[str], run_id: str, count: int, recorded: Mapping[str, Sequence[Episode]]) -> None:
         """Start ``count`` actors, which replay ``recorded``: at least one episode of each country."""
         context = multiprocessing.get_context("spawn")
         self._work = [context.Queue() for _ in range(PROCESSES)]
@@ -63,7 +63,7 @@ class SimulatedActors:
         self.processes = [
             context.Process(
                 target=_run_actors,
-                args=(url, run_id, count, range(first, count, PROCESSES), recorded, work, self._played),
+                args=(urls, run_id, count, range(first, count, PROCESSES), recorded, work, self._played),
                 daemon=True,
             )
             for first, work in enumerate(self._work)
@@ -104,10 +104,16 @@ class SimulatedActors:
 
 
 def _run_actors(
-    url: str, run_id: str, count: int, actors: range, recorded: Mapping[str, Sequence[Episode]], work: Any, played: Any
+    urls: Sequence[str],
+    run_id: str,
+    count: int,
+    actors: range,
+    recorded: Mapping[str, Sequence[Episode]],
+    work: Any,
+    played: Any,
 ) -> None:
-    settings = load_config_of(count).redis
-    buffers = {actor: redis_buffer(settings, url, run_id) for actor in actors}
+    config = load_config_of(count)
+    buffers = {actor: replay_buffer(config.redis, urls, config.world.roles, run_id) for actor in actors}
 
     def store_block(play: Play) -> None:
         try:
@@ -140,10 +146,10 @@ def _as_played(recorded: Sequence[Episode], play: Play, member: int) -> Episode:
 class LearnerSide:
     """The learner's batch collection, advantages and turns, without a model."""
 
-    def __init__(self, url: str, run_id: str, actors: int) -> None:
-        """Connect to the replay server at ``url``."""
+    def __init__(self, urls: Sequence[str], run_id: str, actors: int) -> None:
+        """Connect to the replay servers at ``urls``."""
         self._config = load_config_of(actors)
-        self._buffer = redis_buffer(self._config.redis, url, run_id)
+        self._buffer = replay_buffer(self._config.redis, urls, self._config.world.roles, run_id)
         self._buffer.redeliver()
         self._collector = BatchCollector(
             self._buffer, GAMES_OF_A_BLOCK, self._config.rollout.max_staleness, self._config.learner.top_up_episodes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,11 +13,12 @@ import psutil
 
 from cluster.drill.endings import Ending
 from cluster.drill.external_server import ExternalServer
-from cluster.drill.replay_client import ReplayClient
+from cluster.drill.replay_clients import ReplayClients
 from cluster.drill.training_process import DrillFailedError, TrainingProcess
 from cluster.runs.folder import RunFolder
 from cluster.runtime.actor_env import LEARNER_RANK
-from services.replay.server.embedded import running_url
+from cluster.runtime.replay.servers import embedded_folders, running_urls
+from services.settings import RedisSettings
 
 Reaction = Literal["goes on", "starts itself again", "is started again"]
 
@@ -34,18 +36,17 @@ class DrillContext:
     checkpoint_every: int  # updates
     block_size: int  # episodes of a block
     stopped_s: float  # longer than the run's time limits
-    external: ExternalServer | None = None  # the run's replay server, if the run does not start one itself
+    redis: RedisSettings = field(default_factory=RedisSettings)
+    external: Sequence[ExternalServer] = ()  # the run's replay servers, if the run does not start them itself
     damaged: set[str] = field(default_factory=set)  # ids of the episodes that were made unreadable
     seen_stored: set[str] = field(default_factory=set)  # episodes that were seen in the server before a fault
 
-    def store(self) -> ReplayClient:
-        """Connect to the running replay server. Raises DrillFailedError if none runs."""
-        if self.external is not None:
-            return ReplayClient(self.external.url, self.folder.run_id)
-        url = running_url(self.folder.redis)
-        if url is None:
+    def store(self) -> ReplayClients:
+        """Connect to the running replay servers. Raises DrillFailedError if one does not run."""
+        urls = tuple(each.url for each in self.external) or running_urls(self.redis, self.folder.redis)
+        if not urls:
             raise DrillFailedError(f"no replay server runs in {self.folder.redis}")
-        return ReplayClient(url, self.folder.run_id)
+        return ReplayClients(urls, self.folder.run_id)
 
     def one(self, title: str) -> psutil.Process:
         """A random process of the run with ``title`` in its command line; waits for one."""
@@ -63,11 +64,12 @@ class DrillContext:
         return found()[0]
 
     def server(self) -> psutil.Process:
-        """The replay server's process, if it is one of the run's; a stale file may have another process's id."""
-        pid = int(json.loads((self.folder.redis / "server.json").read_text())["pid"])
+        """A random replay server's process, if it is one of the run's; a stale file may have another process's id."""
+        folder = self.rng.choice(embedded_folders(self.redis, self.folder.redis))
+        pid = int(json.loads((folder / "server.json").read_text())["pid"])
         found = [process for process in self.training.family() if process.pid == pid]
         if not found:
-            raise DrillFailedError(f"the replay server, process {pid} in {self.folder.redis}, is not one of the run's")
+            raise DrillFailedError(f"the replay server, process {pid} in {folder}, is not one of the run's")
         return found[0]
 
     def note_stored(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cluster.drill.faults.context import CONDITION_TIMEOUT_S, CausedFault, DrillContext
-from cluster.drill.replay_client import ReplayClient
+from cluster.drill.replay_clients import ReplayClients
 from services.replay.buffer import block_of
 
 OVERSIZED_BYTES = 100_000_000
@@ -49,7 +49,7 @@ def write_foreign_values(context: DrillContext) -> CausedFault:
     return CausedFault("lock, role, policy and entry", poison=1)
 
 
-def _when_possible(cause: Callable[[ReplayClient], Sequence[str]], what: str, context: DrillContext) -> Sequence[str]:
+def _when_possible(cause: Callable[[ReplayClients], Sequence[str]], what: str, context: DrillContext) -> Sequence[str]:
     """Try until the server has what can be damaged; note and return the names of the damaged episodes."""
     found: list[str] = []
 

@@ -27,17 +27,17 @@ def fill(for_good: bool, context: DrillContext) -> CausedFault:
 
 def stop_external(context: DrillContext) -> CausedFault:
     """Let an external server answer nothing for longer than one that is there may take."""
-    assert context.external is not None
-    context.external.stop()
+    server = context.rng.choice(context.external)
+    server.stop()
     time.sleep(context.stopped_s)
-    context.external.go_on()
+    server.go_on()
     return CausedFault(f"no answer for {context.stopped_s:g} s")
 
 
 def kill_external(context: DrillContext) -> CausedFault:
     """Kill an external server, and start it again with its data after longer than one that is there may take."""
-    assert context.external is not None
-    context.external.kill()
+    server = context.rng.choice(context.external)
+    server.kill()
     time.sleep(context.stopped_s)
-    context.external.start_again()
+    server.start_again()
     return CausedFault(f"killed, and started again after {context.stopped_s:g} s")

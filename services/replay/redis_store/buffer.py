@@ -92,6 +92,22 @@ class RedisBuffer:
         self._unsure = True  # whether a lost reply may have held entries
         self._lock_lost = False  # whether another learner may have used what is pending since it was read
 
+    def claim_place(self, place: str) -> None:
+        """Note on the server which of a run's servers it is, such as ``2 of 3``; ReplayError if it is another one."""
+        key, client = self._key("place"), self._connection.client
+
+        def claim() -> Any:
+            client.set(key, place, nx=True)
+            return client.get(key)
+
+        found: bytes | None = self._connection.call("note a server's place", claim)
+        if found != place.encode():
+            held = "no place" if found is None else repr(one_line(found.decode(errors="replace"), 40))
+            raise ReplayError(
+                f"{self._connection.shown_url} is named as server {place} of this run and has been server {held}: give "
+                "redis.urls in the order in which the run began"
+            )
+
     def append(self, episodes: Sequence[Episode]) -> int:
         """See ``ReplayBuffer.append``."""
         entries = [(episode.role, episode.episode_id, encode(episode)) for episode in episodes]

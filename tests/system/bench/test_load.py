@@ -12,11 +12,14 @@ from services.environments.diplomacy.position import POWERS
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 
-def test_every_stored_episode_is_used_once_and_then_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("servers", [1, 2])
+def test_every_stored_episode_is_used_once_and_then_deleted(
+    servers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(load, "SECONDS", 0.5)
     recorded = load.record(tmp_path)
     assert sorted(recorded) == sorted(POWERS)
-    carried = load.carry(tmp_path, recorded, 10)
+    carried = load.carry(tmp_path, recorded, 10, servers)
     update = load.load_config_of(10).learner.episodes_per_update
     assert carried.episodes >= update
     assert carried.episodes % update == 0, "an update went without some of its episodes"

@@ -22,7 +22,7 @@ from cluster.cli.app import app
 from cluster.configs.loader import load_config
 from cluster.diagnostics.security import replay_access
 from cluster.runs.folder import last_update
-from cluster.runtime.replay_server import PASSWORD_VARIABLE
+from cluster.runtime.replay.addresses import PASSWORD_VARIABLE
 from opponents.population.population import Population
 from opponents.population.redis_mirror import PopulationMirror
 from services.replay.buffer import ReplayError, ServerLostError
@@ -209,6 +209,10 @@ def test_a_run_trains_over_tls_with_few_rights_and_its_ray_requires_the_token(
     config = load_config(run / "config.toml")
     [finding] = replay_access(config.redis)
     assert (finding.level, finding.text) == ("ok", "the external server answers (encrypted)")
+    both = config.redis.model_copy(update={"url": None, "urls": (config.redis.url, "redis://127.0.0.1:1")})
+    there, away = replay_access(both)
+    assert (there.level, there.text.startswith("the external server rediss://")) == ("ok", True)
+    assert (away.level, "127.0.0.1:1" in away.text) == ("fault", True)
     monkeypatch.setenv(PASSWORD_VARIABLE, "wrong")
     [finding] = replay_access(config.redis)
     assert (finding.level, "check user and password" in finding.text) == ("fault", True)

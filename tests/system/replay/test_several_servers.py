@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from services.replay.buffer import BlocksMissingError, ReplayBuffer, ServerLostError
+from cluster.runtime.replay.clients import replay_buffer
+from services.replay.buffer import BlocksMissingError, ReplayBuffer, ReplayError, ServerLostError
 from services.replay.redis_store.buffer import RedisBuffer
 from services.replay.server.embedded import EmbeddedServer
 from services.replay.several_servers.buffer import SeveralServersBuffer
+from services.settings import RedisSettings
 from tests.system.support.replay_blocks import block, ids
 
 pytestmark = pytest.mark.system
@@ -49,6 +51,15 @@ def test_streams_are_split_by_role_and_a_delivery_is_from_all_servers_or_none(
     learner.acknowledge(delivery.receipts)
     assert learner.stats()["acknowledged"] == 4
     assert rollout.stored_ids(["f/0", "i/0", "x/0"]) == {"f/0", "i/0"}
+
+
+def test_servers_in_another_order_are_refused(own_server: EmbeddedServer, second: EmbeddedServer, run: str) -> None:
+    settings, urls = RedisSettings(), (own_server.url, second.url)
+    for _ in range(2):
+        replay_buffer(settings, urls, ROLES, run).close()
+    with pytest.raises(ReplayError, match=r"is named as server 1 of 2 of this run and has been server '2 of 2'"):
+        replay_buffer(settings, urls[::-1], ROLES, run)
+    replay_buffer(settings, urls[::-1], ROLES, f"another-{run}").close()
 
 
 def test_a_lost_server_is_named_and_its_episodes_come_back_from_its_file(

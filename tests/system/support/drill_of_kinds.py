@@ -12,15 +12,18 @@ from cluster.runs.restarts import restarts
 from tests.system.support.training_process import ENTENTE
 
 
-def check_drill(folder: Path, kinds: Sequence[str], *, restarting: Sequence[str], poison_episodes: int) -> None:
+def check_drill(
+    folder: Path, kinds: Sequence[str], *, restarting: Sequence[str], poison_episodes: int, servers: int = 1
+) -> None:
     """Drill a run in ``folder`` once with each kind of fault; no episode may be lost.
 
-    After those of ``restarting`` the run starts itself again.
+    After those of ``restarting`` the run starts itself again. Its episodes are on so many ``servers``.
     """
     run, out = folder / "run", folder / "drill.json"
     only = [word for kind in kinds for word in ("--only", kind)]
     done = subprocess.run(
-        [*ENTENTE, "drill", "--faults", str(len(kinds)), "--run-dir", str(run), "--json", str(out), *only],
+        [*ENTENTE, "drill", "--faults", str(len(kinds)), "--servers", str(servers),
+         "--run-dir", str(run), "--json", str(out), *only],
         capture_output=True, text=True, timeout=1700,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -40,6 +43,9 @@ def check_drill(folder: Path, kinds: Sequence[str], *, restarting: Sequence[str]
     log = (run / "drill.log").read_text()
     assert "started again from the last checkpoint in 2 s (1 of 3 without a further update, run.max_restarts)" in log
     assert "Traceback" not in log
+    if servers > 1:
+        folders = sorted((run / "redis").iterdir())
+        assert [each.name for each in folders] == [str(number) for number in range(1, servers + 1)]
     # The run's own records.
     assert last_update(run) > len(kinds)
     lines = (run / "metrics.jsonl").read_text().splitlines()

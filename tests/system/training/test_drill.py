@@ -16,9 +16,9 @@ from tests.system.support.training_process import ENTENTE, handle_stop_signals
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2400)]
 
 
-def test_a_run_recovers_from_faults_and_loses_no_episode(tmp_path: Path) -> None:
+def test_a_run_on_two_replay_servers_recovers_from_faults_and_loses_no_episode(tmp_path: Path) -> None:
     # The other kinds: tests/soak/test_drill_of_all_kinds.py
-    check_drill(tmp_path, ("server", "block"), restarting=("server",), poison_episodes=2)
+    check_drill(tmp_path, ("server", "block"), restarting=("server",), poison_episodes=2, servers=2)
 
 
 def test_each_of_two_processes_of_the_learner_is_killed_in_turn(tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ REWARD = "{ center_change = 0.5, dipnet = 0.5 }"
         ("bad.key=1", "--set bad.key: bad: there is no such section; the sections are alignment, evaluation, game, "),
         ("policy.head_dim=33", "head_dim must be one of 32, 64, 80, 96, 112, 128"),
         ("redis.url=5", "--set redis.url: give a text"),
+        ('redis.urls=["redis://a:1", "redis://u@a:1"]', "--set redis.urls: it names a server twice"),
         ("learner.updates.x=3", "--set learner.updates.x: learner.updates holds 4 and has no keys of its own"),
     ],
 )

@@ -76,6 +76,7 @@ def test_actors_read_every_shipped_config_as_it_is_sent(name: str, tmp_path: Pat
         "redis.url=redis://a..b:6379",
         "redis.url=redis://a%2e%2eb:6379",
         "redis.url=redis://h:99999",
+        'redis.urls=["redis://h:1", "redis://h:99999"]',
         "redis.url=redis://[::1:6379",
         "run.ray_address=a..b:6379",
         "run.ray_address=ray://h:0",

@@ -26,6 +26,8 @@ def test_no_account_host_or_folder_of_this_machine_is_told() -> None:
     assert (told["policy"]["path"], told["imitation"]["saved_games"]) == ("base", "games")
     assert told["opponents"]["remotes"]["gpt"]["model"] == "m"
     assert told["redis"]["away_timeout_s"] == config.redis.away_timeout_s
+    several = shareable(load_config("smoke", [f'redis.urls=["{url}", "redis://10.0.0.6:6379"]']))
+    assert "10.0.0." not in json.dumps(several)
 
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B@refs/pr/1"])

@@ -29,7 +29,7 @@ from cluster.runs.folder import RunFolder, audits, episodes_used, last_update
 from grpo_core.checkpoints.folders import checkpoint_versions, fingerprint
 
 if TYPE_CHECKING:
-    from cluster.drill.replay_client import ReplayClient
+    from cluster.drill.replay_clients import ReplayClients
 
 BALANCED = Reconciliation(
     stored=frozenset("abcdef"),
@@ -87,7 +87,7 @@ def test_an_episode_seen_before_and_absent_from_the_server_is_lost(tmp_path: Pat
         def poison(self) -> list[str]:
             return []
 
-    reconciliation = read_reconciliation(tmp_path, cast("ReplayClient", ForgetfulServer()), {"a", "c"})
+    reconciliation = read_reconciliation(tmp_path, cast("ReplayClients", ForgetfulServer()), {"a", "c"})
     assert balance(reconciliation) == Balance(lost=("c",), used_twice=(), unknown=())
 
 

@@ -28,7 +28,7 @@ from cluster.driver.rollout_worker import PoolEvents
 from cluster.driver.training import TrainingRun, learn
 from cluster.errors import LateError
 from cluster.runs.folder import RunFolder
-from cluster.runtime.server_watch import ServerWatch
+from cluster.runtime.replay.server_watch import ServerWatch
 from grpo_core.models.weight_probe import Probe
 from opponents.league.league import League
 from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, LineupBlock
@@ -171,7 +171,7 @@ class Run:
         )
         parts: Any = (self.config, self.folder, learner, (), pool, schedule, league, progress)
         with league:
-            learn(TrainingRun(*parts, ServerWatch(None, "", 900.0, self.log.append), worker.version()))
+            learn(TrainingRun(*parts, ServerWatch({}, 900.0, self.log.append), worker.version()))
         return pool
 
     def used(self) -> list[list[str]]:

@@ -21,7 +21,7 @@ from cluster.configs.schema import Config
 from cluster.driver import evaluations, metrics_recorder, run_summary, training
 from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.runs.folder import RunFolder
-from cluster.runtime.server_watch import ServerWatch
+from cluster.runtime.replay.server_watch import ServerWatch
 from services.environments.evaluation import EvaluationGame, EvaluationResult
 from services.metrics.display.display import Display
 from services.metrics.jsonl import read_metrics
@@ -97,7 +97,7 @@ def run_of(folder: Path, pool: Pool, exporter: Exporter | None = None, version: 
     )
     league = SimpleNamespace(snapshot_due=lambda version: None, change_members=lambda *_: [], updated=lambda _: {})
     parts: Any = (config, RunFolder(folder), None, (), pool, SimpleNamespace(), league, recorder)
-    return training.TrainingRun(*parts, ServerWatch(None, "", 900.0, display.log), version)
+    return training.TrainingRun(*parts, ServerWatch({}, 900.0, display.log), version)
 
 
 def report(version: int) -> UpdateReport:

@@ -51,11 +51,11 @@ def starting(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], Exception]]:
     starts: list[Callable[[], Exception]] = []
 
     @contextmanager
-    def replay_server(*_: object) -> Iterator[str]:
+    def replay_servers(*_: object) -> Iterator[tuple[str, ...]]:
         raise starts.pop(0)()
-        yield ""
+        yield ()
 
-    monkeypatch.setattr(cluster.driver.training, "replay_server", replay_server)
+    monkeypatch.setattr(cluster.driver.training, "replay_servers", replay_servers)
     monkeypatch.setattr(cluster.driver.training, "check_memory", lambda _: None)
     monkeypatch.setattr(cluster.driver.training, "checkpoint_versions", lambda _: (0, 2))
     monkeypatch.setattr(RunFolder, "begun", True)

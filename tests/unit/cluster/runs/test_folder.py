@@ -21,7 +21,7 @@ from cluster.diagnostics.groups_audit import read_records
 from cluster.diagnostics.run_health import examine_run
 from cluster.errors import ConfigError, RunError
 from cluster.runs.folder import FORMAT, LOCK_PAUSE_S, RunFolder, check_writable, config_of, sampling_of
-from cluster.runtime.replay_server import with_password
+from cluster.runtime.replay.addresses import with_password
 from opponents.population.population import Population
 from services.reports.run_report.run_report import write_report
 from tests.measured import DIPLOMACY
@@ -190,6 +190,19 @@ def test_an_external_replay_server_can_move_but_not_become_embedded_or_the_rever
     assert folder.resumed_config([f"redis.url={moved}"]).redis.url == moved
     with pytest.raises(RunError, match=r"its episodes are on the server that redis\.url named"):
         folder.check_resumable(load_config("smoke"))
+
+
+def test_the_number_of_replay_servers_stays_the_same(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"its episodes are on 1, and the configuration names 2"):
+        begun(tmp_path / "own").resumed_config(["redis.servers=2"])
+    folder = RunFolder(tmp_path / "other")
+    folder.open(load_config("smoke", ['redis.urls=["redis://a:1", "redis://b:1"]']), resume=False)
+    moved = folder.resumed_config(['redis.urls=["redis://a:1", "redis://c:1"]'])
+    assert moved.redis.external == ("redis://a:1", "redis://c:1")
+    with pytest.raises(RunError, match=r"its episodes are on 2, and the configuration names 1"):
+        folder.resumed_config(['redis.urls=["redis://a:1"]'])
+    with pytest.raises(RunError, match=r"its episodes are on the servers that redis\.urls named"):
+        folder.check_resumable(load_config("smoke", ["redis.servers=2"]))
 
 
 def test_a_password_is_not_readable_by_others_and_not_in_the_report(tmp_path: Path) -> None:

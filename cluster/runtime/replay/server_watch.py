@@ -1,10 +1,10 @@
-"""Watches an external replay server: says when it is away and back, and for how long everything else stands still."""
+"""Watches external replay servers: says when one is away and back, and for how long everything else stands still."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from cluster.errors import ServerAwayError
@@ -15,26 +15,25 @@ SAY_EVERY_S = 60.0  # while it is away
 
 
 class ServerWatch:
-    """Asks the server for a sign of life, in a thread; a context manager, which ends the thread.
+    """Asks each server for a sign of life, in a thread; a context manager, which ends the thread.
 
-    The run's processes wait for the server where they need it (``Connection``), so nothing has to be stopped or started
+    The run's processes wait for a server where they need it (``Connection``), so nothing has to be stopped or started
     again. Their time limits stand still meanwhile: see ``away_s``.
     """
 
     def __init__(
         self,
-        answers: Callable[[], bool] | None,
-        where: str,
+        answers: Mapping[str, Callable[[], bool]],
         limit_s: float,
         say: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Ask nothing yet. ``answers`` asks the server at ``where`` once; None: there is nothing to watch.
+        """Ask nothing yet. ``answers`` asks the server at each address once; empty: there is nothing to watch.
 
         ``limit_s`` is the longest absence that ``check`` accepts; ``say`` shows the user a line.
         """
         self._answers = answers
-        self._where = where
+        self._where = ""  # the servers that did not answer the last question
         self._limit_s = limit_s
         self._say = say
         self._clock = clock
@@ -47,7 +46,7 @@ class ServerWatch:
 
     def __enter__(self) -> Self:
         """Begin to ask."""
-        if self._answers is not None:
+        if self._answers:
             self._thread = threading.Thread(target=self._ask_repeatedly, name="entente-server-watch", daemon=True)
             with shielded():  # it runs while Ray starts
                 self._thread.start()
@@ -58,12 +57,12 @@ class ServerWatch:
         self._ends.set()
 
     def away_s(self) -> float:
-        """Return how many seconds the server has been away in all, the absence under way included."""
+        """Return how many seconds a server has been away in all, the absence under way included."""
         with self._mutex:
             return self._before_s + (0.0 if self._since is None else self._clock() - self._since)
 
     def check(self) -> None:
-        """Raise ServerAwayError if the server has been away for longer than the limit."""
+        """Raise ServerAwayError if a server has been away for longer than the limit."""
         with self._mutex:
             away_s = 0.0 if self._since is None else self._clock() - self._since
         if away_s > self._limit_s:
@@ -74,12 +73,13 @@ class ServerWatch:
 
     def ask(self) -> None:
         """Ask once, and say what has changed; an absence counts from the question that was not answered."""
-        assert self._answers is not None, "there is nothing to watch"
+        assert self._answers, "there is nothing to watch"
         asked = self._clock()
-        there = self._answers()
+        silent = [where for where, answers in self._answers.items() if not answers()]
         with self._mutex:
             now, since = self._clock(), self._since
-            if not there:
+            if silent:
+                self._where = " and ".join(silent)
                 self._since = asked if since is None else since
                 if since is not None:  # the second question in a row: a single lost answer is not worth a line
                     self._tell(now, now - since)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster.errors import RunError
-from cluster.runtime.server_watch import ASK_EVERY_S, ServerWatch
+from cluster.runtime.replay.server_watch import ASK_EVERY_S, ServerWatch
 
 
 class Server:
@@ -20,7 +20,7 @@ class Server:
         self.now = 100.0
         self.there = True
         self.said: list[str] = []
-        self.watch = ServerWatch(self.answers, "redis://host:6379", limit_s, self.said.append, lambda: self.now)
+        self.watch = ServerWatch({"redis://host:6379": self.answers}, limit_s, self.said.append, lambda: self.now)
 
     def answers(self) -> bool:
         self.now += 0.001 if self.there else 5.0
@@ -71,22 +71,44 @@ def test_absences_add_up_and_each_has_the_whole_limit() -> None:
     assert "go on with --resume when the server is back" in str(end.value)
 
 
+def test_of_several_servers_the_silent_ones_are_named_and_one_absence_is_counted_once() -> None:
+    now, there, said = [0.0], {"first": True, "second": True}, list[str]()
+    watch = ServerWatch({name: (lambda name=name: there[name]) for name in there}, 900.0, said.append, lambda: now[0])  # type: ignore[misc]
+
+    def go_on(seconds: int) -> None:
+        for _ in range(seconds // 2):
+            now[0] += 2
+            watch.ask()
+
+    go_on(10)
+    there["second"] = False
+    go_on(20)
+    assert "at second does not answer" in said[0]
+    there["first"] = False
+    go_on(60)
+    assert watch.away_s() == pytest.approx(78, abs=2)
+    there.update(first=True, second=True)
+    go_on(10)
+    assert said[-1].startswith("the replay server is back after 80 s")
+    assert watch.away_s() == pytest.approx(80, abs=2)
+
+
 def test_the_runs_own_server_is_never_away() -> None:
-    with ServerWatch(None, "", 0.0, print) as watch:
+    with ServerWatch({}, 0.0, print) as watch:
         watch.check()
         assert watch.away_s() == 0.0
     assert "entente-server-watch" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_watch_asks_in_a_thread_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.runtime.server_watch.ASK_EVERY_S", 0.001)
+    monkeypatch.setattr("cluster.runtime.replay.server_watch.ASK_EVERY_S", 0.001)
     asked = threading.Semaphore(0)
 
     def answers() -> bool:
         asked.release()
         return True
 
-    with ServerWatch(answers, "", 1.0, print) as watch:
+    with ServerWatch({"": answers}, 1.0, print) as watch:
         assert all(asked.acquire(timeout=60) for _ in range(3))
         assert watch._thread is not None
     watch._thread.join(60)
@@ -97,7 +119,7 @@ def test_a_watch_asks_in_a_thread_until_its_end(monkeypatch: pytest.MonkeyPatch)
     sys.platform != "linux", reason="a thread's blocked signals are read in /proc, which only Linux has"
 )
 def test_the_watch_takes_no_signal_that_asks_the_run_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.runtime.server_watch.ASK_EVERY_S", 0.001)
+    monkeypatch.setattr("cluster.runtime.replay.server_watch.ASK_EVERY_S", 0.001)
     # While Ray starts, such a signal ends the process without saving if any thread lets it through.
     blocked: list[int] = []
     asked = threading.Event()
@@ -108,6 +130,6 @@ def test_the_watch_takes_no_signal_that_asks_the_run_to_stop(monkeypatch: pytest
         asked.set()
         return True
 
-    with ServerWatch(answers, "redis://host:6379", 900.0, lambda _: None):
+    with ServerWatch({"redis://host:6379": answers}, 900.0, lambda _: None):
         assert asked.wait(60)
     assert all(blocked[0] >> (number - 1) & 1 for number in (signal.SIGTERM, signal.SIGHUP))
