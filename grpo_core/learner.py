@@ -22,7 +22,7 @@ from grpo_core.errors import DivergenceError
 from grpo_core.gradients.gradient_surgery import SurgeryRecord, apply_surgery
 from grpo_core.losses.representation_alignment import alignment_of_turns
 from grpo_core.models.fsdp import ALONE, Sharding, spread_like, whole
-from grpo_core.models.role_adapters import adapter_roles, clip_by_role, turns_by_role
+from grpo_core.models.role_adapters import active_role, adapter_roles, clip_by_role, turns_by_role
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
 from grpo_core.traces.token_trace import TokenTrace, turns_to_trace
@@ -113,9 +113,10 @@ class Learner:
             fused=True,
         )
 
-    def probe(self, prompts: Sequence[Sequence[int]]) -> Probe:
-        """Return ``make_probe`` of the model; every rank must call this."""
-        return make_probe(self.model, prompts, last_logits=self._passes.last_logits)
+    def probe(self, prompts: Sequence[Sequence[int]], role: str | None = None) -> Probe:
+        """Return ``make_probe`` of the model, or of a role's specialist; every rank must call this."""
+        with active_role(self.model, role):
+            return make_probe(self.model, prompts, last_logits=self._passes.last_logits)
 
     def move_to(self, device: torch.device) -> None:
         """Move model, reference and optimizer to another device; no process may share them.
@@ -324,5 +325,3 @@ def _check_settings(
     if roles and shared:
         raise ValueError("specialists share no trained weights, so that gradient surgery and alignment have nothing to "
                          "do; turn them off, or train one adapter for all roles")  # fmt: skip
-    if roles and sharding.ranks > 1:
-        raise ValueError("specialists do not work across processes; use one, or train one adapter for all roles")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
@@ -44,8 +44,8 @@ from grpo_core.learner import Learner, UpdateResult
 from grpo_core.models.fsdp import ALONE, Sharding
 from grpo_core.models.lora import add_adapters, load_adapters
 from grpo_core.models.pretrained import ADAPTER, load_model, plain_model, policy_payload, save_model
-from grpo_core.models.role_adapters import active_role, add_role_adapters, load_role_adapters, role_adapter_payloads
-from grpo_core.models.weight_probe import Probe, make_probe
+from grpo_core.models.role_adapters import add_role_adapters, load_role_adapters, role_adapter_payloads
+from grpo_core.models.weight_probe import Probe
 from grpo_core.training.learner_state import without_moments
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch, Episode
@@ -54,6 +54,9 @@ from services.environments.playing import TRUNCATED
 from services.metrics.rolling_windows import RoleWindows
 from services.replay.buffer import Receipt, ReplayBuffer, ServerLostError
 from services.weights.payload import Payload, make_payload, make_role_payload
+
+if TYPE_CHECKING:
+    from cluster.actors.learner_group.member import ProbePrompts
 
 
 class LearnerWorker:
@@ -242,7 +245,7 @@ class LearnerWorker:
         with writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
         specialists = self._config.policy.specialists
-        by_role = role_adapter_payloads(self._model) if specialists else {}
+        by_role = self._adapters_by_role() if specialists else {}
         for country, file in snapshot_files(target, self._config.world.roles if specialists else ()).items():
             data: bytes | memoryview = self._policy_payload() if country is None else by_role[country]
             write_atomically(file, data)
@@ -261,19 +264,23 @@ class LearnerWorker:
 
     def _sealed(self) -> Payload:
         if self._config.policy.specialists:
-            specialists: dict[str, tuple[bytes, Probe]] = {}
-            for role, data in role_adapter_payloads(self._model).items():
-                with active_role(self._model, role):  # its probe has its own role's view only
-                    specialists[role] = (
-                        data,
-                        make_probe(self._model, probe_prompts(self._tokens, self._config.world, [role])),
-                    )
-            return make_role_payload(self._learner.version, specialists)
-        prompts = self._probe_prompts(self._measured.roles)
-        probe, weights = self._peers.together(
-            "publish", prompts, own=lambda: (self._learner.probe(prompts), self._gathered_policy())
+            roles = self._config.world.roles
+            prompts: ProbePrompts = {role: self._probe_prompts([role]) for role in roles}  # its own view only
+            probes, adapters = self._peers.together(
+                "publish", prompts, own=lambda: (self._probes(prompts), role_adapter_payloads(self._model))
+            )
+            return make_role_payload(self._learner.version, {role: (adapters[role], probes[role]) for role in roles})
+        shared: ProbePrompts = {None: self._probe_prompts(self._measured.roles)}
+        probes, weights = self._peers.together(
+            "publish", shared, own=lambda: (self._probes(shared), self._gathered_policy())
         )
-        return make_payload(self._learner.version, weights, probe)
+        return make_payload(self._learner.version, weights, probes[None])
+
+    def _probes(self, prompts: ProbePrompts) -> dict[str | None, Probe]:
+        return {role: self._learner.probe(own, role) for role, own in prompts.items()}
+
+    def _adapters_by_role(self) -> dict[str, bytes]:
+        return self._peers.together("gather_policy", own=lambda: role_adapter_payloads(self._model))
 
     def _policy_payload(self) -> bytes | memoryview:
         return self._peers.together("gather_policy", own=self._gathered_policy)

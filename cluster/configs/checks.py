@@ -184,7 +184,6 @@ def check_learner_processes(
     learner: TrainingSettings,
     grouping: GroupingSettings,
     alignment: AlignmentSettings,
-    policy: PolicySettings,
     rollout: RolloutSettings,
 ) -> None:
     """Check that several processes of the learner can do what is asked."""
@@ -193,7 +192,6 @@ def check_learner_processes(
     needs = {
         'grouping.gradient_surgery = "none"': grouping.gradient_surgery == "none",
         "alignment.weight = 0": alignment.weight == 0,
-        "policy.specialists = false": not policy.specialists,
         "rollout.share_gpu_with_learner = false": not rollout.share_gpu_with_learner,
     }
     if missing := [text for text, is_met in needs.items() if not is_met]:

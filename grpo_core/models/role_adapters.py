@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def add_role_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int, roles: Sequence[str]) -> PeftModel:
+def add_role_adapters(
+    model: PreTrainedModel, settings: PolicySettings, seed: int, roles: Sequence[str], *, revision: str | None = None
+) -> PeftModel:
     """Freeze a model and add an adapter for each role in place, as ``add_adapters`` does.
 
     ``roles`` are names without dots, in the order in which they are trained.
@@ -49,7 +51,7 @@ def add_role_adapters(model: PreTrainedModel, settings: PolicySettings, seed: in
     wrong = [role for role in roles if not role or "." in role or role == ONLY or role in "lora_" or role in parts]
     if wrong:
         raise ValueError(f"an adapter cannot be called {wrong[0]!r}")
-    wrapped = add_adapters(model, settings, seed, name=roles[0])
+    wrapped = add_adapters(model, settings, seed, name=roles[0], revision=revision)
     first: Any = wrapped.peft_config[roles[0]]
     for role in roles[1:]:
         with torch.random.fork_rng(devices=()):

@@ -14,6 +14,7 @@ from torch import nn
 from grpo_core.learner import Learner
 from grpo_core.models.lora import adapter_payload, has_adapters, save_adapters
 from grpo_core.models.pretrained import ADAPTER, plain_items, policy_payload
+from grpo_core.models.role_adapters import adapter_roles, role_adapter_payloads, save_role_adapters
 from grpo_core.models.tensor_stream import gathered_payload, save_gathered
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ def gather_policy(model: nn.Module) -> bytes | memoryview:
 
 
 def help_gather_policy(model: nn.Module) -> None:
-    """A peer's part of ``gather_policy``."""
-    if has_adapters(model):
+    """A peer's part of ``gather_policy``, or of ``role_adapter_payloads``."""
+    if adapter_roles(model):
+        role_adapter_payloads(model)
+    elif has_adapters(model):
         adapter_payload(model)
     else:
         _run_through(model)
@@ -36,7 +39,9 @@ def help_gather_policy(model: nn.Module) -> None:
 def save_whole_model(model: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write on rank 0 what ``save_model`` writes of a model that is whole."""
     save_gathered(model, folder)
-    if has_adapters(model):
+    if adapter_roles(model):
+        save_role_adapters(model, folder / ADAPTER)
+    elif has_adapters(model):
         save_adapters(model, folder / ADAPTER)
     tokenizer.save_pretrained(folder)
 
@@ -46,7 +51,7 @@ def help_save_checkpoint(learner: Learner) -> None:
     learner.state()
     _run_through(learner.model)
     if has_adapters(learner.model):
-        adapter_payload(learner.model)
+        help_gather_policy(learner.model)
 
 
 def _run_through(model: nn.Module) -> None:

@@ -18,15 +18,17 @@ from grpo_core.learner import Learner, UpdateResult
 from grpo_core.models.fsdp import Sharding, process_group
 from grpo_core.models.lora import ONLY, add_adapters, has_adapters
 from grpo_core.models.pretrained import empty_model, plain_model
-from grpo_core.models.role_adapters import adapter_roles
+from grpo_core.models.role_adapters import adapter_roles, add_role_adapters
 from grpo_core.training.learner_state import LearnerState
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from transformers import PretrainedConfig, PreTrainedModel
+
+    ProbePrompts = Mapping[str | None, Sequence[Sequence[int]]]  # by role; None: one policy plays all roles
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,14 +38,16 @@ class Recipe:
     model: PretrainedConfig  # of the plain model
     dtype: str
     revision: str | None  # the base's fingerprint, which an adapter's configuration has; None: there is no adapter
+    roles: tuple[str, ...]  # that have their own adapters
     has_reference: bool  # whether a copy of the first weights is beside it
 
     @classmethod
     def of(cls, model: nn.Module, *, has_reference: bool) -> Recipe:
         """Describe rank 0's model."""
         plain, adapted = plain_model(model), cast("Any", model)
-        revision = adapted.peft_config[ONLY].revision if has_adapters(model) and not adapter_roles(model) else None
-        return cls(plain.config, str(plain.dtype).removeprefix("torch."), revision, has_reference)
+        roles = adapter_roles(model)
+        revision = adapted.peft_config[roles[0] if roles else ONLY].revision if has_adapters(model) else None
+        return cls(plain.config, str(plain.dtype).removeprefix("torch."), revision, roles, has_reference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +110,11 @@ class LearnerMember:
         reference = self._empty(recipe) if recipe.has_reference else None
         check_peer_memory(self._config, base, self._device)
         model: nn.Module = base
-        if recipe.revision is not None:
-            model = add_adapters(base, self._config.policy, self._config.run.seed, revision=recipe.revision)
+        settings, seed = self._config.policy, self._config.run.seed
+        if recipe.roles:
+            model = add_role_adapters(base, settings, seed, recipe.roles, revision=recipe.revision)
+        elif recipe.revision is not None:
+            model = add_adapters(base, settings, seed, revision=recipe.revision)
         self._learner = make_learner(self._config, model, reference, self._sharding)
 
     def load_state(self, state: LearnerState) -> None:
@@ -118,9 +125,10 @@ class LearnerMember:
         """Learn from rank 0's batch."""
         return Step.of(self._made.version + 1, self._made.step(batch, traced_tokens))
 
-    def publish(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Help rank 0 to compute a probe and to gather the weights for engines."""
-        self._made.probe(prompts)
+    def publish(self, prompts: ProbePrompts) -> None:
+        """Help rank 0 to compute its probes and to gather the weights for engines."""
+        for role, own in prompts.items():
+            self._made.probe(own, role)
         self.gather_policy()
 
     def gather_policy(self) -> None:
@@ -148,7 +156,7 @@ def check_peer_memory(config: Config, model: PreTrainedModel, device: torch.devi
     """Raise ResourceError if a peer's share would not fit on its device."""
     parameters = sum(value.numel() for value in model.parameters())
     shape = ModelShape.of(model.config)
-    adapters = adapter_parameters(config.policy, shape) if config.policy.use_peft else 0
+    adapters = adapter_parameters(config.policy, shape) * config.policies_per_version if config.policy.use_peft else 0
     estimate = estimate_memory(
         shape,
         config.policy,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cluster.actors.learner_group.failures import exchange_failed, of_process
@@ -12,7 +12,7 @@ from cluster.runtime.ray_calls import first_line
 
 if TYPE_CHECKING:
     from cluster.actors.learner_group.meeting import Meeting
-    from cluster.actors.learner_group.member import Recipe, Step
+    from cluster.actors.learner_group.member import ProbePrompts, Recipe, Step
     from grpo_core.training.learner_state import LearnerState
     from grpo_core.types import Batch
 
@@ -48,7 +48,7 @@ class LearnerPeerActor:
         step: Step = self._do(self._member.step, batch, traced_tokens)
         return step
 
-    def publish(self, prompts: Sequence[Sequence[int]]) -> None:  # noqa: D102
+    def publish(self, prompts: ProbePrompts) -> None:  # noqa: D102
         self._do(self._member.publish, prompts)
 
     def gather_policy(self) -> None:  # noqa: D102

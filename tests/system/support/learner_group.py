@@ -33,14 +33,15 @@ TURNS = 8  # so that each minibatch is several micro-batches, whose gradients ar
 BLOCKS = dict.fromkeys(POWERS, 1)
 
 
-def episodes(version: int, *, free: bool = False) -> list[Episode]:
-    """A block of two games for each country; the same for the same arguments."""
+def episodes(version: int, *, free: bool = False, alike: str | None = None) -> list[Episode]:
+    """A block of two games for each country, with equal rewards as ``alike``; the same for the same arguments."""
     out = []
     for index, power in enumerate(POWERS):
         for member in range(2):
             rng = np.random.default_rng([version, index, member])
             turns = tuple(ragged_turn(rng, free=free, policy_version=version) for _ in range(TURNS))
-            episode = episode_of(turns, role=power, name=f"{version}-{power}/{member}", reward=float(rng.normal()))
+            reward = 1.0 if power == alike else float(rng.normal())
+            episode = episode_of(turns, role=power, name=f"{version}-{power}/{member}", reward=reward)
             outcome = dict.fromkeys(("centers", "solo", "draw", "top", "survived", "final_year", "phases"), 1.0)
             out.append(dataclasses.replace(episode, block_size=2, outcome=outcome))
     return out
@@ -70,11 +71,13 @@ def learner_of(
             worker.close()
 
 
-def train(worker: LearnerWorker, updates: int, *, free: bool = False) -> list[tuple[UpdateReport, Payload]]:
+def train(
+    worker: LearnerWorker, updates: int, *, free: bool = False, alike: str | None = None
+) -> list[tuple[UpdateReport, Payload]]:
     """Make updates from ``episodes``."""
     made = []
     for _ in range(updates):
-        worker._buffer.append(episodes(worker.version(), free=free))
+        worker._buffer.append(episodes(worker.version(), free=free, alike=alike))
         made.append(worker.update(BLOCKS, 1.0))
     return made
 

@@ -15,10 +15,11 @@ from tests.system.support.learner_group import BLOCKS, episodes, largest_differe
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 LORA = ("policy.use_peft=true", "policy.lora_r=2")
+SPECIALISTS = (*LORA, "policy.specialists=true")
 
 
 @pytest.mark.usefixtures("own_ray")
-@pytest.mark.parametrize("settings", [(), LORA], ids=["full weights", "adapters"])
+@pytest.mark.parametrize("settings", [(), LORA, SPECIALISTS], ids=["full weights", "adapter", "adapters of roles"])
 def test_a_checkpoint_of_several_processes_is_resumed_by_another_number(
     tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
@@ -31,7 +32,7 @@ def test_a_checkpoint_of_several_processes_is_resumed_by_another_number(
     with learner_of(1, tmp_path / "straight", *settings) as (worker, _):
         train(worker, 6)
         assert largest_difference(saved(worker.checkpoint()), saved(folder)) < 1e-6
-    load_model(Path(folder))  # as engines do
+    load_model(Path(folder), shared_base=settings == SPECIALISTS)  # as engines do
 
 
 @pytest.mark.usefixtures("own_ray")
