@@ -23,7 +23,7 @@ from grpo_core.gradients.gradient_surgery import SurgeryRecord, apply_surgery
 from grpo_core.losses.representation_alignment import alignment_of_turns
 from grpo_core.models.fsdp import ALONE, Sharding, spread_like, whole
 from grpo_core.models.role_adapters import active_role, adapter_roles, clip_by_role, turns_by_role
-from grpo_core.models.weight_probe import Probe, make_probe
+from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
 from grpo_core.traces.token_trace import TokenTrace, turns_to_trace
 from grpo_core.traces.update_trace import UpdateTrace, turn_tokens, update_trace
@@ -32,7 +32,7 @@ from grpo_core.training.audit import StepRecord, audit_record, update_metrics
 from grpo_core.training.learner_state import LearnerState, packed, unpacked, with_shapes
 from grpo_core.training.lr_schedule import learning_rate_at
 from grpo_core.training.policy_passes import PolicyPasses
-from grpo_core.types import Batch
+from grpo_core.types import Batch, Probe
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,6 +23,18 @@ class PolicyVersion:
     checksum: str
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What the learner computes with published weights: P prompts, T greedy tokens of each, their log-probabilities."""
+
+    prompts: tuple[tuple[int, ...], ...]  # P
+    tokens: tuple[tuple[int, ...], ...]  # (P, T)
+    logprobs: tuple[tuple[float, ...], ...]  # (P, T), over the whole vocabulary at temperature 1
+    # (P, T) difference to the second likeliest token's log-probability: an engine may resolve near-ties differently.
+    leads: tuple[tuple[float, ...], ...]
+    numbers: str = "float32"  # the coarsest number format of the learner's weights
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
     """One decision of a learner seat: its prompt, its completion and the sampling distribution.

@@ -45,10 +45,9 @@ from grpo_core.models.fsdp import ALONE, Sharding
 from grpo_core.models.lora import add_adapters, load_adapters
 from grpo_core.models.pretrained import ADAPTER, load_model, plain_model, policy_payload, save_model
 from grpo_core.models.role_adapters import add_role_adapters, load_role_adapters, role_adapter_payloads
-from grpo_core.models.weight_probe import Probe
 from grpo_core.training.learner_state import without_moments
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
-from grpo_core.types import Batch, Episode
+from grpo_core.types import Batch, Episode, Probe
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.playing import TRUNCATED
 from services.metrics.rolling_windows import RoleWindows

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster.actors.messages import BlockReport, Shortage, UpdateReport
+from cluster.broadcast.delivery import Delivery
 from cluster.configs.schema import config_from_json
 from cluster.runtime.replay.clients import population_mirror, replay_buffer
 from opponents.matchmaking.lineup import LineupBlock
@@ -91,8 +92,9 @@ class RolloutActor:
     async def ready(self) -> Mapping[str, float]:  # noqa: D102
         return await self._worker.ready()
 
-    async def swap(self, payload: Payload) -> float:  # noqa: D102
-        return await self._worker.swap(payload)
+    async def swap(self, weights: Payload | Delivery) -> float:
+        """Take new weights, which Ray has fetched, or which its node receives in a broadcast."""
+        return await self._worker.swap(await weights.payload() if isinstance(weights, Delivery) else weights)
 
     async def sleep(self) -> None:  # noqa: D102
         await self._worker.sleep()

@@ -11,6 +11,7 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
+from cluster.broadcast.broadcaster import Broadcaster
 from cluster.configs.sections import RolloutSettings
 from cluster.driver.pending_placements import PendingPlacements
 from cluster.driver.rollout_worker import Call, Goal, Job, JobQueue, PoolEvents, Worker, step_limits
@@ -50,6 +51,9 @@ class Supervisor:
         self._away_s = away_s
         self._stood_s = away_s()  # of these seconds, those that calls under way were given more
         self._limits = step_limits(settings)
+        # An actor that waits in vain for its node's copy still has time to fetch the weights itself.
+        self._receive_s = settings.swap_timeout_s / 2
+        self._broadcaster = Broadcaster(self._receive_s)
         self._goal = Goal()
         self._workers: list[Worker] = []
         self._queue = JobQueue(settings.games_per_actor)
@@ -131,7 +135,10 @@ class Supervisor:
 
     def broadcast(self, weights: Ref, version: int) -> None:
         """Send new learner weights to every engine, and end a rest; jobs begin with these weights or newer ones."""
-        self._goal = Goal(weights, version)
+        nodes = {worker.node for worker in self._workers} - {None}
+        copies = self._broadcaster.send(weights, nodes)
+        self._events.notices += self._broadcaster.notices()
+        self._goal = Goal(weights, version, copies=dict(copies), receive_s=self._receive_s)
         while self._vacant:
             self._add(self._vacant.pop())
         self._advance_all()
@@ -157,6 +164,7 @@ class Supervisor:
             self._dismiss(worker)
         if self._placements is not None:
             self._placements.cancel(len(self._placements))
+        self._broadcaster.close()
 
     def _advance_all(self) -> None:
         for worker in list(self._workers):  # one that leaves may go here
@@ -231,7 +239,7 @@ class Supervisor:
             raise loss_of("the learner", cause) from None
         elif what == "swap" and isinstance(cause, RayError):
             if self._republish is not None and call.weights is self._goal.weights:
-                self._goal.weights = self._republish()
+                self._goal.weights, self._goal.copies = self._republish(), {}
             self._swap_again(worker, "lost", f"could not fetch weights of version {call.version}: {reason}")
         elif what == "swap" and refused:
             self._swap_again(worker, "refused", f"refused weights of version {call.version}: {reason}")
@@ -250,6 +258,8 @@ class Supervisor:
         """Send the newest weights again to an engine that kept its old ones; replace it if that fails too."""
         self.swap_failures[failure] += 1
         worker.failed_swaps += 1
+        if worker.node is not None:
+            self._goal.copies.pop(worker.node, None)  # the second time it takes them from the learner's node
         worker.step = None
         if worker.failed_swaps > 1:
             self._replace(worker, f"{reason} (for the second time)")

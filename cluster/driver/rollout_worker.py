@@ -10,8 +10,9 @@ from typing import Any, Literal
 from ray.actor import ActorHandle
 
 from cluster.actors.messages import BlockReport
+from cluster.broadcast.delivery import Delivery
 from cluster.configs.sections import RolloutSettings
-from cluster.runtime.ended_processes import Ref, process_location
+from cluster.runtime.ended_processes import Ref, known_location, process_location
 from cluster.runtime.placement import Slot
 
 LEAVE_TIMEOUT_S = 10.0  # for a leaving actor to report its counters
@@ -65,6 +66,14 @@ class Goal:
     weights: Ref | None = None  # the newest; None before the first
     version: int = 0  # of these weights
     resting: bool = False  # leave the GPU to the learner
+    copies: dict[str, Ref] = field(default_factory=dict)  # of these weights, by the node that receives them
+    receive_s: float = 0.0  # how long to wait for a copy
+
+    def weights_for(self, node: str | None) -> Ref | Delivery:
+        """What an actor on a node gets: the weights, or their copy there."""
+        assert self.weights is not None
+        copy = None if node is None else self.copies.get(node)
+        return self.weights if copy is None else Delivery(copy, self.weights, self.receive_s)
 
 
 @dataclass(slots=True)
@@ -99,9 +108,17 @@ class Worker:
         self.waiting: list[Job] = []  # they begin when it is awake with the newest weights
         self.playing: list[Job] = []
         self.calls: dict[Ref, Call] = {}
+        self._node: str | None = None
         self._limits = limits
         self._asleep_since = 0.0  # time.monotonic()
         self._begin("load", actor.ready.remote(), extra_s=extra_s)
+
+    @property
+    def node(self) -> str | None:
+        """Ray's id of its node; None until it has loaded its engine."""
+        if self._node is None and self.loaded and (known := known_location(self.location)) is not None:
+            self._node = known.node
+        return self._node
 
     @property
     def jobs(self) -> list[Job]:
@@ -136,7 +153,7 @@ class Worker:
         elif not self.awake:
             self._begin("wake", self.actor.wake.remote())
         elif goal.weights is not None and self.version < goal.version:
-            self._begin("swap", self.actor.swap.remote(goal.weights), goal.weights, goal.version)
+            self._begin("swap", self.actor.swap.remote(goal.weights_for(self.node)), goal.weights, goal.version)
         elif self.can_play(goal):
             for job in self.waiting:
                 deadline = time.monotonic() + job.timeout_s

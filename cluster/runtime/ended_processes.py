@@ -66,7 +66,7 @@ class EndedProcesses:
         return not self._watches, messages
 
     def _watch(self, location: Ref) -> tuple[Ref | None, float]:
-        known = _resolved(location)
+        known = known_location(location)
         if known is None:
             return None, time.monotonic() + UNKNOWN_PROCESSES_S
         on_node = NodeAffinitySchedulingStrategy(known.node, soft=False)
@@ -95,11 +95,12 @@ def lost_with_its_node(location: Ref, error: RayError) -> bool:
     """Whether an actor died because its node went away, as nodes on the spot market do."""
     if getattr(error, "preempted", False) or "node has died" in str(error):
         return True
-    known = _resolved(location)
+    known = known_location(location)
     return known is not None and not any(node["Alive"] and node["NodeID"] == known.node for node in ray.nodes())
 
 
-def _resolved(location: Ref) -> ProcessLocation | None:
+def known_location(location: Ref) -> ProcessLocation | None:
+    """Return where an actor runs, without waiting; None if it has not reported that, or died before it did."""
     known, _ = ray.wait([location], timeout=0)
     try:
         return ray.get(location) if known else None

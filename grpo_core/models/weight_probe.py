@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """P prompts, each with the T tokens that greedy decoding gives and their log-probabilities."""
-
-    prompts: tuple[tuple[int, ...], ...]  # P
-    tokens: tuple[tuple[int, ...], ...]  # (P, T)
-    logprobs: tuple[tuple[float, ...], ...]  # (P, T), over the whole vocabulary at temperature 1
-    # (P, T) difference to the second likeliest token's log-probability: an engine may resolve near-ties differently.
-    leads: tuple[tuple[float, ...], ...]
-    numbers: str = "float32"  # the coarsest number format of the learner's weights
+from grpo_core.types import Probe
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ from grpo_core.errors import EntenteError
 from services.inference.token_masks import SheetConstraint
 
 if TYPE_CHECKING:  # they import torch and transformers, which importers of the policies' names need not wait for
-    from grpo_core.models.weight_probe import Probe
+    from grpo_core.types import Probe
     from services.inference.stop_text import StopText
     from services.inference.thoughts import ThoughtFormat
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of
-from grpo_core.models.weight_probe import Probe
+from grpo_core.types import Probe
 from services.inference.engine import LEARNER, Engine, EngineError, Generation, GenerationRequest
 from services.inference.scoring import Scorer, ScoringEngine
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from grpo_core.models.weight_probe import Probe, compare
+from grpo_core.models.weight_probe import compare
+from grpo_core.types import Probe
 from services.inference.engine import Generation, GenerationRequest
 
 

@@ -9,8 +9,7 @@ from pickle import PickleBuffer  # a marker for buffers that travel beside a mes
 from typing import SupportsIndex
 
 from grpo_core.errors import EntenteError
-from grpo_core.models.weight_probe import Probe
-from grpo_core.types import PolicyVersion
+from grpo_core.types import PolicyVersion, Probe
 
 
 class WeightsError(EntenteError, ValueError):

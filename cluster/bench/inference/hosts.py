@@ -21,7 +21,7 @@ from transformers import GenerationConfig
 from cluster.bench.inference.policies import word_tokenizer
 from cluster.runtime.engines import spare_what_is_loaded
 from grpo_core.models.pretrained import load_model
-from grpo_core.models.weight_probe import Probe
+from grpo_core.types import Probe
 from opponents.play import play_game
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.bots.registry import make_bot

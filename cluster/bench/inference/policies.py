@@ -11,8 +11,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, Qwen2Config
 from cluster.actors.initial_policy import make_policy, probe_prompts
 from cluster.bench.models import random_model
 from grpo_core.models.pretrained import save_model, weights_payload
-from grpo_core.models.weight_probe import Probe, make_probe
+from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import PolicySettings
+from grpo_core.types import Probe
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame

@@ -15,7 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 from grpo_core.errors import CheckpointError
-from grpo_core.models.weight_probe import Probe
+from grpo_core.types import Probe
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.parity import parity_error, probe_requests
 from services.inference.scoring import Scorer

@@ -23,7 +23,7 @@ from torch import Tensor
 from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of
 from grpo_core.models.pretrained import read_payload
-from grpo_core.models.weight_probe import Probe
+from grpo_core.types import Probe
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.parity import parity_error, probe_requests
 from services.inference.sequence import ModelLimits, RunningSequence, initial_state

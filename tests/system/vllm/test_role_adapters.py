@@ -13,8 +13,9 @@ import torch
 from cluster.actors.role_policies import Specialists
 from grpo_core.models.lora import adapter_payload
 from grpo_core.models.role_adapters import active_role, add_role_adapters
-from grpo_core.models.weight_probe import Probe, make_probe
+from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import PolicySettings
+from grpo_core.types import Probe
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS

@@ -29,7 +29,7 @@ from cluster.driver.training import TrainingRun, learn
 from cluster.errors import LateError
 from cluster.runs.folder import RunFolder
 from cluster.runtime.replay.server_watch import ServerWatch
-from grpo_core.models.weight_probe import Probe
+from grpo_core.types import Probe
 from opponents.league.league import League
 from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, LineupBlock
 from opponents.population.population import Population

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from grpo_core.models.pretrained import weights_payload
-from grpo_core.models.weight_probe import Probe, compare, make_probe
+from grpo_core.models.weight_probe import compare, make_probe
+from grpo_core.types import Probe
 from services.inference.engine import EngineError
 from services.inference.parity import probe_requests
 from services.inference.torch_backend.engine import TorchEngine
