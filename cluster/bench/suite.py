@@ -33,6 +33,7 @@ SUITE = {
     "replay": "system.replay",
     "load": "system.load",
     "weights": "system.weights",
+    "broadcast": "broadcast.nodes",
 }
 # Whole trainings, minutes a round, only when asked for.
 LONG = {"overlap": "system.overlap", "trl_training": "system.trl_training"}

@@ -58,20 +58,15 @@ class Broadcaster:
         nodes that have them, all nodes if they are too few or the weights too small, and nodes whose relay is starting
         or has not yet received the last ones. Relays start with the first broadcast to enough nodes.
         """
-        if len(nodes) <= FAN_OUT and not self._relays:
+        home, able = self._prepare(weights, nodes)
+        if home is None or len(able) <= FAN_OUT:
             return {}
-        found = ray.experimental.get_local_object_locations([weights]).get(weights, {})
-        homes, size = found.get("node_ids") or [], found.get("object_size") or 0
-        if not homes:
-            return {}  # weights small enough to travel in messages, or lost
-        home = next((node for node in homes if node in self._relays), min(homes))
-        receivers = set(nodes).difference(homes)
-        worth_it = len(receivers) > FAN_OUT and size > CHUNK_BYTES
-        self._keep_relays({home, *receivers} if worth_it else set())
-        able = {node for node, relay in self._relays.items() if relay.started is None and relay.receives is None}
-        if home not in able or len(able) - 1 <= FAN_OUT:
-            return {}
-        return self._begin(weights, home, reading_order(sorted(able - {home}), self._seconds))
+        return self._begin(weights, home, reading_order(able, self._seconds))
+
+    def ready(self, weights: Ref, nodes: Collection[str]) -> bool:
+        """Whether all these nodes would take part in a broadcast now; it starts relays that are missing."""
+        home, able = self._prepare(weights, nodes)
+        return home is not None and len(able) > FAN_OUT and {home, *able}.issuperset(nodes)
 
     def notices(self) -> list[str]:
         """Return messages for the user about nodes that did not receive as planned, each once."""
@@ -82,6 +77,21 @@ class Broadcaster:
         """End all relays."""
         for node in list(self._relays):
             self._end(node)
+
+    def _prepare(self, weights: Ref, nodes: Collection[str]) -> tuple[str | None, list[str]]:
+        """See to the relays; returns the node that the weights come from and those that can receive them now."""
+        if len(nodes) <= FAN_OUT and not self._relays:
+            return None, []
+        found = ray.experimental.get_local_object_locations([weights]).get(weights, {})
+        homes, size = found.get("node_ids") or [], found.get("object_size") or 0
+        if not homes:
+            return None, []  # weights small enough to travel in messages, or lost
+        home = next((node for node in homes if node in self._relays), min(homes))
+        receivers = set(nodes).difference(homes)
+        worth_it = len(receivers) > FAN_OUT and size > CHUNK_BYTES
+        self._keep_relays({home, *receivers} if worth_it else set())
+        able = {node for node, relay in self._relays.items() if relay.started is None and relay.receives is None}
+        return home if home in able else None, sorted(able - {home})
 
     def _begin(self, weights: Ref, home: str, nodes: list[str]) -> dict[str, Ref]:
         self._number += 1

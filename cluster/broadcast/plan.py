@@ -73,4 +73,4 @@ def time_limits(place: Place, places: Sequence[Place], limit_s: float) -> TimeLi
     Patience grows with depth. When a node stalls, its children leave it first, and go on to feed their own.
     """
     height = max(each.depth for each in places)
-    return TimeLimits(limit_s / 2 * place.depth / height, limit_s / 2, limit_s)
+    return TimeLimits(limit_s / 2 * (place.depth / height), limit_s / 2, limit_s)

@@ -29,7 +29,7 @@ class Chunk:
 
 def check_chunk(chunk: Chunk, sender: str) -> None:
     """Raise WeightsError, which names the ``sender``, if the chunk's bytes do not match its checksum."""
-    found = zlib.crc32(chunk.data)
+    found = zlib.crc32(chunk.data.data)
     if found != chunk.checksum:
         raise WeightsError(
             f"chunk {chunk.index + 1} of {chunk.layout.chunks} of the weights, from {sender}, is damaged: "
@@ -72,7 +72,7 @@ class WeightsCopy:
     def payload(self) -> Payload:
         """The payload; its bytes are this copy's, and must all be there."""
         assert self._whole or len(self._checksums) == self._layout.chunks, "chunks are missing"
-        return replace(self._head, data=memoryview(self._data).toreadonly())
+        return replace(self._head, data=self._data.data.toreadonly())
 
     async def store(self, chunk: Chunk) -> None:
         """Take a checked chunk, and wake those who wait for it."""
@@ -90,7 +90,7 @@ class WeightsCopy:
         """Return a chunk as soon as it is there; its bytes are not copied. Raises LostError if it will not come."""
         span = self._layout.span(index)
         if self._whole and index not in self._checksums:
-            self._checksums[index] = zlib.crc32(self._data[span])
+            self._checksums[index] = zlib.crc32(self._data[span].data)
         async with self._changed:
             await self._changed.wait_for(lambda: index in self._checksums or self._failure is not None)
         if index not in self._checksums:

@@ -135,7 +135,7 @@ class Supervisor:
 
     def broadcast(self, weights: Ref, version: int) -> None:
         """Send new learner weights to every engine, and end a rest; jobs begin with these weights or newer ones."""
-        nodes = {worker.node for worker in self._workers} - {None}
+        nodes = {worker.node for worker in self._workers if worker.node is not None}
         copies = self._broadcaster.send(weights, nodes)
         self._events.notices += self._broadcaster.notices()
         self._goal = Goal(weights, version, copies=dict(copies), receive_s=self._receive_s)
