@@ -15,7 +15,7 @@ from cluster.errors import LateError
 from cluster.runtime.actor_env import started_with
 from cluster.runtime.local_ray import prepare_local_ray
 from cluster.runtime.orphan_reaper import guarded
-from cluster.runtime.ray_calls import wait_for_all
+from cluster.runtime.ray_calls import first_line, wait_for_all
 from cluster.runtime.ray_session import quiet_authentication
 from services.weights.payload import Payload, verify
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cluster.broadcast.broadcaster import Broadcaster  # it imports Ray, which first needs its settings
 
 START_TIMEOUT_S = 300  # for all nodes, and for all actors
-START_VARIABLE = "RAY_raylet_start_wait_time_s"  # Ray's limit for one node
+START_ATTEMPTS = 8  # for each node: Ray gives up after 30 s, which a busy machine may need for starting it
 
 
 class WeightsTaker:
@@ -51,7 +51,6 @@ def ray_nodes(count: int, store_bytes: int) -> Iterator[Any]:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault(START_VARIABLE, str(START_TIMEOUT_S))
     prepare_local_ray()
     quiet_authentication()
     import ray
@@ -63,7 +62,7 @@ def ray_nodes(count: int, store_bytes: int) -> Iterator[Any]:
         nodes = Cluster(shutdown_at_exit=True)
         try:
             for _ in range(count):
-                nodes.add_node(num_cpus=1, object_store_memory=store_bytes, include_dashboard=False, wait=False)
+                _add_node(nodes, store_bytes)
             ray.init(address=nodes.address, log_to_driver=False, configure_logging=False)
             _wait_for_nodes(count)
             yield nodes
@@ -72,6 +71,16 @@ def ray_nodes(count: int, store_bytes: int) -> Iterator[Any]:
             nodes.shutdown()
             end_orphans()  # a node that did not start in time
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _add_node(nodes: Any, store_bytes: int) -> None:
+    for attempt in range(1, START_ATTEMPTS + 1):
+        try:
+            nodes.add_node(num_cpus=1, object_store_memory=store_bytes, include_dashboard=False, wait=False)
+            return
+        except Exception as error:  # Ray raises nothing more specific
+            if attempt == START_ATTEMPTS:
+                raise LateError(f"a Ray node did not start in {attempt} attempts ({first_line(error)})") from error
 
 
 def _wait_for_nodes(count: int) -> None:

@@ -9,17 +9,14 @@ from typing import Any
 
 import pytest
 
-from cluster.bench.broadcast.ray_nodes import START_VARIABLE, WeightsTaker
-
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 os.environ.setdefault("RAY_AUTH_MODE", "token")
-os.environ.setdefault(START_VARIABLE, "300")
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from cluster.bench.broadcast.ray_nodes import other_nodes, ray_nodes, takers_on, wait_for_relays
+from cluster.bench.broadcast.ray_nodes import WeightsTaker, other_nodes, ray_nodes, takers_on, wait_for_relays
 from cluster.broadcast.broadcaster import Broadcaster
 from cluster.broadcast.delivery import Delivery
 from cluster.broadcast.plan import CHUNK_BYTES, FAN_OUT
