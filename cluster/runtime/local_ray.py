@@ -130,7 +130,7 @@ def _start(cpus: int, notice: Callable[[str], None]) -> None:
                 return
         except Exception as error:  # Ray raises nothing more specific if its processes do not start
             reason, took_s = first_line(error), time.monotonic() - begun
-            _end_started(others)
+            end_started(others)
             at_once += took_s < AT_ONCE_S
             if advice := _advice(error):
                 raise RunError(f"Ray cannot start on this machine ({reason}): {advice}") from error
@@ -159,8 +159,11 @@ def _advice(error: Exception) -> str | None:
     return None
 
 
-def _end_started(others: set[psutil.Process]) -> None:
-    """End what a failed start left behind: Ray forgets processes that it did not get to know in time."""
+def end_started(others: set[psutil.Process]) -> None:
+    """End what a failed start left behind: all children of this process but ``others``.
+
+    Ray forgets processes that it did not get to know in time.
+    """
     started = [child for child in psutil.Process().children() if child not in others]
     family = [process for child in started for process in (child, *_descendants(child))]
     for process in family:

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from cluster.broadcast.delivery import Delivery
 from cluster.errors import LateError
 from cluster.runtime.actor_env import started_with
-from cluster.runtime.local_ray import prepare_local_ray
+from cluster.runtime.local_ray import START_ATTEMPTS, end_started, prepare_local_ray
 from cluster.runtime.orphan_reaper import guarded
 from cluster.runtime.ray_calls import first_line, wait_for_all
 from cluster.runtime.ray_session import quiet_authentication
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from cluster.broadcast.broadcaster import Broadcaster  # it imports Ray, which first needs its settings
 
 START_TIMEOUT_S = 300  # for all nodes, and for all actors
-START_ATTEMPTS = 8  # for each node: Ray gives up after 30 s, which a busy machine may need for starting it
 
 
 class WeightsTaker:
@@ -75,10 +76,12 @@ def ray_nodes(count: int, store_bytes: int) -> Iterator[Any]:
 
 def _add_node(nodes: Any, store_bytes: int) -> None:
     for attempt in range(1, START_ATTEMPTS + 1):
+        others = set(psutil.Process().children())
         try:
             nodes.add_node(num_cpus=1, object_store_memory=store_bytes, include_dashboard=False, wait=False)
             return
         except Exception as error:  # Ray raises nothing more specific
+            end_started(others)
             if attempt == START_ATTEMPTS:
                 raise LateError(f"a Ray node did not start in {attempt} attempts ({first_line(error)})") from error
 
