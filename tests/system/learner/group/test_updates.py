@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_core.models.weight_probe import Probe
+from grpo_core.types import Probe
 from services.weights.payload import Payload
 from tests.system.support.learner_group import largest_difference, learner_of, losses, saved, train
 
