@@ -80,8 +80,8 @@ system: setup vllm browser prometheus ## the tests with real servers, Ray and pr
 ADAPTERS := build/adapters
 ADAPTER_NEEDS := "diplomacy==1.1.2" "msgspec>=0.20,<1" "pytest>=8.4,<10"
 
-adapters: setup ## verifiers and OpenEnv, each in an environment of its own, and the tests of our worlds in them
-	@for name in verifiers==0.4.0 openenv==0.10.0; do \
+adapters: setup ## verifiers, OpenEnv and SkyPilot, each in an environment of its own, and our tests in them
+	@for name in verifiers==0.4.0 openenv==0.10.0 skypilot==0.14.1; do \
 	package=$${name%%==*}; place=$(ADAPTERS)/$$package; \
 	{ $(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $$place \
 	&& $(BIN)/uv pip install --quiet --python $$place/bin/python "$$name" $(ADAPTER_NEEDS) \

@@ -20,6 +20,7 @@ SECRETS = {"ENTENTE_REDIS_PASSWORD": "a", "RAY_AUTH_TOKEN": "b"}
 def home(tmp_path, monkeypatch):
     """SkyPilot writes below the home folder; ``workdir`` is checked from the project's."""
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SKYPILOT_DISABLE_USAGE_COLLECTION", "1")
     monkeypatch.chdir(FOLDER.parents[2])
 
 
