@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-import cluster.actors.learner
 import cluster.driver.heartbeat
 import cluster.driver.learner_update
+import grpo_core.learner
 from cluster.actors.learner import LearnerWorker
 from cluster.actors.messages import BlockReport
 from cluster.configs.loader import load_config
@@ -187,7 +187,7 @@ def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.driver.learner_update, "get_answer", lambda ref, *_: ref)
     monkeypatch.setattr(cluster.driver.heartbeat, "_answered", lambda ref: True)
     # Nothing is played with the published weights here, so no engine compares them with a probe.
-    monkeypatch.setattr(cluster.actors.learner, "make_probe", lambda *_: Probe((), (), (), ()))
+    monkeypatch.setattr(grpo_core.learner, "make_probe", lambda *_, **__: Probe((), (), (), ()))
 
 
 def zero_variance_first(country: str, then_extra: int = 0) -> Any:
