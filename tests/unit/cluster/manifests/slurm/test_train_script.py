@@ -39,7 +39,7 @@ case "$*" in
 esac
 """
 SRUN = """#!/bin/bash
-echo "$RAY_AUTH_MODE $RAY_AUTH_TOKEN $*" >> "$STAND_IN/steps"
+echo "$RAY_AUTH_MODE $RAY_AUTH_TOKEN ${*//$'\\n'/ }" >> "$STAND_IN/steps"
 echo $$ >> "$STAND_IN/step_ids"
 port="$(sed -n 's/.*--port=\\([0-9]*\\).*/\\1/p' <<< "$*")"
 exec REAL -c 'import signal, socket, sys
