@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from cluster.broadcast.broadcaster import Broadcaster  # it imports Ray, which first needs its settings
 
 START_TIMEOUT_S = 300  # for all nodes, and for all actors
+AGENT_PORTS = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
 
 
 class WeightsTaker:
@@ -78,12 +80,22 @@ def _add_node(nodes: Any, store_bytes: int) -> None:
     for attempt in range(1, START_ATTEMPTS + 1):
         others = set(psutil.Process().children())
         try:
-            nodes.add_node(num_cpus=1, object_store_memory=store_bytes, include_dashboard=False, wait=False)
+            # A node that knows its agents' ports does not wait for them.
+            ports = dict(zip(AGENT_PORTS, _free_ports(len(AGENT_PORTS)), strict=True))
+            nodes.add_node(num_cpus=1, object_store_memory=store_bytes, include_dashboard=False, wait=False, **ports)
             return
         except Exception as error:  # Ray raises nothing more specific
             end_started(others)
             if attempt == START_ATTEMPTS:
                 raise LateError(f"a Ray node did not start in {attempt} attempts ({first_line(error)})") from error
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def _wait_for_nodes(count: int) -> None:
