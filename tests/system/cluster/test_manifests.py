@@ -19,7 +19,7 @@ import yaml
 from redis.backoff import ConstantBackoff, NoBackoff
 from redis.retry import Retry
 
-from services.replay.server.embedded import _find_binary
+from services.replay.server.embedded import find_server_program
 from tests.unit.cluster.manifests.manifest_files import (
     MANIFESTS,
     NO_SCHEMAS,
@@ -161,7 +161,7 @@ def test_the_replay_servers_command_starts_a_durable_server(file: str, tmp_path:
         port = probe.getsockname()[1]
     script = command[-1].replace("/etc/valkey", str(tmp_path)).replace("/data", str(tmp_path))
     script = script.replace("requirepass", f"bind 127.0.0.1\nport {port}\nrequirepass")
-    (tmp_path / "valkey-server").symlink_to(_find_binary())
+    (tmp_path / "valkey-server").symlink_to(find_server_program())
     passwords = {"REDISCLI_AUTH": "a password", "ENTENTE_REDIS_PASSWORD": "a run's"}
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", **passwords}
     server = subprocess.Popen([*command[:-1], script], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)

