@@ -55,8 +55,8 @@ def bench(
         typer.Option(
             metavar="NAME[,NAME...]",
             help="Repeatable; of: game_loop, bots, playouts, evaluation, press, engine, vllm, learner, head, trl_step, "
-            "gpu, replay, load, weights; overlap and trl_training, which train for minutes a round, are measured only "
-            "when they are named.",
+            "learner_memory, gpu, replay, load, weights, broadcast; overlap and trl_training, which train for minutes "
+            "a round, are measured only when they are named.",
         ),
     ] = None,
     rounds: Annotated[
