@@ -118,7 +118,7 @@ class RedisSettings(Settings):
         (),
         description="Addresses as of url of several external servers, which share the episodes by role; their number "
         "and order must stay the same for the life of a run. The same password is for all that name none",
-        examples=[["redis://first.example:6379", "redis://second.example:6379"]],
+        examples=[["redis://one.example:6379", "redis://two.example:6379"]],
     )
     servers: int = Field(
         1,
