@@ -51,17 +51,18 @@ def compared_pages(folder: Path) -> dict[str, str]:
 
 def _run(folder: Path, cell: Path, add_bar: AddBar, most_bytes: int) -> dict[str, Any]:
     method, task = (*cell.name.split("~"), "")[:2]
-    details = detailed_updates(cell, NUMBERS, (), add_bar, most_bytes)
+    details = detailed_updates(cell, NUMBERS, {}, add_bar, most_bytes)
     return {
         "name": f"{METHODS[method].title if method in METHODS else method} on {task}",
         "about": {"world": task.replace("_", " "), "updates": max(map(int, details.traces), default=0)},
         **roles_of(_MEASURED, details.roles),
         "facts": [],  # those that its traces have
         "measures": [],
-        "course": dynamics(_audits(folder, cell.name, details), _MEASURED),
+        "course": dynamics(_audits(folder, cell.name, details), _MEASURED, {}),
         "evaluations": [],
         "traces": details.traces,
         "left_out": details.left_out,
+        "damaged": details.damaged,
     }
 
 

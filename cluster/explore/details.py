@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from cluster.errors import RunError
 from cluster.explore.clusters import ClusterWindow, cluster_labels
+from cluster.explore.opponents import Members, seats_in_words
 from cluster.explore.token_text import TokenText
 from cluster.runs.folder import strict_json
 from cluster.runs.progress_bars import AddBar
 from cluster.runs.traces import read_trace, trace_files
-from services.reports.run_report.schema import Lineup
 
 _Item = TypeVar("_Item")
 _MOST_CLUSTERED = 40  # updates for which clusters are made: they take most of the time
@@ -27,32 +27,28 @@ class Details:
 
     traces: Mapping[str, str]  # by version: JSON, gzip, base64
     left_out: int  # updates with a trace that has no room
+    damaged: list[int]  # versions whose trace cannot be read
     roles: list[str]  # in the order in which they are met
 
 
-def detailed_updates(
-    folder: Path, text: TokenText, lineups: Sequence[Lineup], add_bar: AddBar, most_bytes: int
-) -> Details:
-    """Choose a folder's traces evenly so that they fit, the newest among them, and make them ready.
-
-    Raises RunError if a trace is damaged.
-    """
+def detailed_updates(folder: Path, text: TokenText, members: Members, add_bar: AddBar, most_bytes: int) -> Details:
+    """Choose a folder's traces evenly so that they fit, the newest among them, and make them ready."""
     files = trace_files(folder)
     chosen = _evenly(list(files), _that_fit(files, most_bytes))
     clustered = set(_evenly(chosen, _MOST_CLUSTERED))
-    members = {lineup.index: lineup.members for lineup in lineups}
     windows: dict[int, ClusterWindow] = {}
     roles: dict[str, None] = {}
     packed: dict[int, bytes] = {}
+    damaged: list[int] = []
     advance = add_bar("reading updates", len(chosen))
     for version in chosen:
         advance(1)
         try:
             trace = read_trace(files[version])
         except RunError:
-            if files[version].exists():
-                raise
-            continue  # a run that trains thinned its traces meanwhile
+            if files[version].exists():  # a run that trains thins its traces meanwhile
+                damaged.append(version)
+            continue
         roles |= dict.fromkeys(trace["episodes"]["role"])
         trace["clusters"] = cluster_labels(trace, windows) if version in clustered else {}
         _add_opponents(trace, members)
@@ -60,7 +56,7 @@ def detailed_updates(
         packed[version] = _packed(trace)
     kept = _within(packed, most_bytes)
     traces = {str(version): base64.b64encode(packed[version]).decode() for version in kept}
-    return Details(traces, len(files) - len(traces), list(roles))
+    return Details(traces, len(files) - len(traces) - len(damaged), damaged, list(roles))
 
 
 def first_of_each(folders: Sequence[Path], most_bytes: int) -> list[Path]:
@@ -100,14 +96,8 @@ def _evenly(items: Sequence[_Item], most: int) -> list[_Item]:
     return [items[round(index * (count - 1) / (most - 1))] for index in range(most)]
 
 
-def _add_opponents(trace: dict[str, Any], members: Mapping[int, Mapping[str, str]]) -> None:
+def _add_opponents(trace: dict[str, Any], members: Members) -> None:
     """Add who sat at the other seats, as a text for each episode, where the run's line-ups say so."""
-    names: list[str | None] = []
-    for block in trace["episodes"]["block"]:
-        digits = block.removeprefix("b")
-        found = members.get(int(digits)) if digits.isdecimal() else None
-        seats = sorted(name.removeprefix("bot/") for name in found.values()) if found else []
-        counted = {name: seats.count(name) for name in seats}
-        names.append(", ".join(f"{count} {name}" if count > 1 else name for name, count in counted.items()) or None)
+    names = [seats_in_words(members, block) for block in trace["episodes"]["block"]]
     if any(name is not None for name in names):
         trace["episodes"]["opponents"] = names

@@ -11,6 +11,7 @@ from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.explore.details import detailed_updates
 from cluster.explore.dynamics import dynamics, evaluation_points
+from cluster.explore.opponents import members_of
 from cluster.explore.roles import roles_of
 from cluster.explore.token_text import TokenText, token_text
 from cluster.runs.folder import RunFolder
@@ -66,7 +67,8 @@ def page_document(
 def one_run(data: RunData, world: str, text: TokenText, add_bar: AddBar, most_bytes: int) -> dict[str, Any]:
     """Return one run's part of the page: its course over updates, and updates in detail."""
     measured = data.measured
-    details = detailed_updates(RunFolder(data.folder).traces, text, data.lineups, add_bar, most_bytes)
+    members = members_of(data.lineups)
+    details = detailed_updates(RunFolder(data.folder).traces, text, members, add_bar, most_bytes)
     facts = {name: data.summary.get(name) for name in ("run", "commit", "updates", "games", "episodes")}
     return {
         "name": str(data.summary.get("run") or data.folder.name),
@@ -79,8 +81,9 @@ def one_run(data: RunData, world: str, text: TokenText, add_bar: AddBar, most_by
             {"name": measure.name, "outcome": measure.outcome, "title": measure.title, "kind": measure.kind}
             for measure in measured.trained
         ],
-        "course": dynamics(data.audits, measured),
+        "course": dynamics(data.audits, measured, members),
         "evaluations": evaluation_points(data),
         "traces": details.traces,
         "left_out": details.left_out,
+        "damaged": details.damaged,
     }

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from cluster.explore.opponents import Members, opponents_over_updates
 from grpo_core.types import RoleMeasures
 from services.reports.run_report.data import RunData, checkpoint_update, interval
 from services.reports.run_report.schema import Audit
 
 Column = list[float | None]
+_MOST_GROUPS = 64  # whose returns are on the page
+_MOST_OF_ONE = 8  # of them, with the same first part of the key, such as the country
 _METRICS = (
     *("reward_mean", "loss", "grad_norm", "entropy", "approx_kl", "clip_fraction_low", "clip_fraction_high"),
     *("ratio_max", "zero_variance_fraction", "fallback_fraction", "running_baseline_fraction", "staleness_mean"),
@@ -19,9 +23,10 @@ _METRICS = (
 )
 
 
-def dynamics(audits: Sequence[Audit], measured: RoleMeasures) -> dict[str, Any]:
-    """Return columns over the audited updates: ``version``, ``metrics``, ``weights``, ``roles`` and ``spread``.
+def dynamics(audits: Sequence[Audit], measured: RoleMeasures, members: Members) -> dict[str, Any]:
+    """Return columns over the audited updates, and their versions.
 
+    ``group_returns`` has the groups that judged most samples, with their mean returns;
     ``roles`` has for each role the episodes of the update, their mean reward and the means of its measures; ``spread``
     the size of the roles' advantages, the sum of absolute values, by which an update was carried. None: no value.
     """
@@ -32,6 +37,8 @@ def dynamics(audits: Sequence[Audit], measured: RoleMeasures) -> dict[str, Any]:
     return {
         "version": [audit.version for audit in audits],
         "metrics": {name: column for name, column in named.items() if any(value is not None for value in column)},
+        "group_returns": _group_returns(audits),
+        "opponents": _shortened(opponents_over_updates(audits, members)),
         "groups": [len(audit.groups) for audit in audits],
         "levels": _levels(audits),
         "weights": {name: [_short(audit.group_weights.get(name)) for audit in audits] for name in weights},
@@ -68,6 +75,36 @@ def _levels(audits: Sequence[Audit]) -> dict[str, Column]:
     return {
         level: [sum(group.judged for group in audit.groups if group.level == level) for audit in audits]
         for level in levels
+    }
+
+
+def _group_returns(audits: Sequence[Audit]) -> list[dict[str, Any]]:
+    """Mean returns over the updates of the groups that judged most samples, those first."""
+    judged: Counter[tuple[Any, ...]] = Counter()
+    means: dict[tuple[Any, ...], dict[int, float | None]] = {}
+    for place, audit in enumerate(audits):
+        for group in audit.groups:
+            name = (group.level, *group.key)
+            judged[name] += group.judged
+            means.setdefault(name, {})[place] = None if group.mean is None else float(f"{group.mean:.3g}")
+    ranked = [name for name, count in judged.most_common() if count > 0]
+    firsts: Counter[Any] = Counter()
+    kept = []
+    for name in ranked:
+        first = name[1:2]
+        firsts[first] += 1
+        if firsts[first] <= _MOST_OF_ONE:
+            kept.append(name)
+    return [
+        {"level": level, "key": key, "mean": [means[(level, *key)].get(place) for place in range(len(audits))]}
+        for level, *key in kept[:_MOST_GROUPS]
+    ]
+
+
+def _shortened(columns: Mapping[str, Mapping[str, Column]]) -> dict[str, dict[str, Column]]:
+    return {
+        kind: {name: [_short(value) for value in column] for name, column in named.items()}
+        for kind, named in columns.items()
     }
 
 

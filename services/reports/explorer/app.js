@@ -88,13 +88,14 @@ function show(context) {
   const head = document.getElementById("head");
   const chooser = runChooser(context);
   const line = whatIfLine(context);
+  const elsewhere = nearestLine(context);
   head.replaceChildren(pathBar(context), ...(chooser ? [chooser] : []), ...(context.trace ? [updateSlider(context)] : []),
-    tabList(context, view), ...(line ? [line] : []));
+    ...(elsewhere ? [elsewhere] : []), tabList(context, view), ...(line ? [line] : []));
   const body = view.needsTrace && !context.trace ? [notice("This run has no update in detail: its folder has no traces/. " +
     "The course below is what its records say.", "warning"), ...courseView(context)] : view.draw(context);
-  const main = document.getElementById("view");
-  main.setAttribute("aria-labelledby", `tab-${view.id}`);
-  main.replaceChildren(...body);
+  const panel = document.getElementById("view");
+  panel.setAttribute("aria-labelledby", `tab-${view.id}`);
+  panel.replaceChildren(...body);
   const inspected = document.getElementById("inspector");
   const shown = ["groups", "advantages", "formulas"].includes(view.id);
   inspected.hidden = !shown;

@@ -20,7 +20,8 @@ _ARITHMETIC = (
 )
 _MODEL = ("choice", "recorded", "strategies", "judged", "token_rows")
 _VIEWS = (
-    *("parts", "path", "strategy_controls", "dot_colors", "groups", "group_figures", "advantages", "course"),
+    *("parts", "path", "strategy_controls", "dot_colors", "groups", "group_figures", "advantages", "course/course"),
+    *("course/group_returns", "course/opponents"),
     *("inspector", "formulas", "loss_steps", "glossary", "questions", "pitfalls", "tour"),
 )
 _STYLES = ("common.css", "ladder_page/ladder_page.css", "methods_page/methods_page.css", "explorer/charts.css")
@@ -28,7 +29,7 @@ _BODY = """
 <a class="skip" href="#view">Skip to the view</a>
 <header class="top"><h1 id="title">{title}</h1><button type="button" id="start-tour">Take the tour</button></header>
 <div id="head"></div>
-<div id="shell"><main id="view" role="tabpanel" tabindex="-1"></main>
+<div id="shell"><main><div id="view" role="tabpanel" tabindex="-1"></div></main>
 <aside id="inspector" aria-label="Selection"></aside></div>
 <div id="tour"></div>
 <noscript><p>This page computes in the browser; allow scripts to see it.</p></noscript>

@@ -27,11 +27,21 @@ const FIRST_CHOICE = {
   normalizer: null,
   ablations: "", // names of switched-off parts of the loss, joined by "_"
   measure: null,
+  groups_of: null, // whose groups the course shows; null: that of the chosen group, or the first
 };
 // The changes that make an update what the run made of it.
 const AS_TRAINED = {
   strategy: "trained", returns: null, baseline: null, scale: null, shrinkage: null, weights: null, loss: null,
   normalizer: null, ablations: "",
+};
+// What these may be; an address with another value is read as if it lacked it.
+const KNOWN_VALUES = {
+  returns: ["episode", "per_phase", "segment"],
+  baseline: ["mean", "leave_one_out"],
+  scale: ["group", "batch", "none"],
+  weights: ["none", "balanced", "performance", "adaptive"],
+  loss: ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "rloo"],
+  normalizer: ["auto", "token", "batch_token", "turn", "episode", "max_completion_length"],
 };
 const SELECTION = ["update", "group", "episode", "turn", "token"]; // each lies within the one before
 
@@ -48,8 +58,14 @@ function readValue(name, text) {
   const first = FIRST_CHOICE[name];
   if (typeof first === "boolean" || name === "shrinkage") return text === "true";
   const counts = typeof first === "number" || ["update", "episode", "turn", "token"].includes(name);
-  if (!counts) return text;
+  if (!counts) return isKnownValue(name, text) ? text : first;
   return /^\d{1,9}$/.test(text) ? Number(text) : first;
+}
+
+function isKnownValue(name, text) {
+  if (name === "strategy" || name === "other") return STRATEGIES.some(({ id }) => id === text);
+  if (name === "ablations") return text.split("_").every((part) => ABLATIONS.some(({ id }) => id === part));
+  return KNOWN_VALUES[name]?.includes(text) ?? true;
 }
 
 // The address has what differs from the first choice.

@@ -116,9 +116,6 @@ function lossControls(context) {
   const { choice, choose, trace } = context;
   const { learner } = trace;
   const off = switchedOff(choice);
-  const kinds = ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "rloo"].map((value) => ({ value, label: value }));
-  const normalizers = ["auto", "token", "batch_token", "turn", "episode", "max_completion_length"].map((value) => ({
-    value, label: value }));
   const flip = (id) => (on) => {
     const next = new Set(off);
     if (on) next.add(id);
@@ -127,8 +124,9 @@ function lossControls(context) {
   };
   return element("div", { class: "control-card card" }, element("h3", {}, "What if the loss were another?"),
     element("div", { class: "controls" },
-      dropdown("Loss", kinds, choice.loss ?? learner.loss_type, (loss) => choose({ loss })),
-      dropdown("Normaliser", normalizers, choice.normalizer ?? learner.normalizer, (normalizer) => choose({ normalizer })),
+      dropdown("Loss", knownOptions("loss"), choice.loss ?? learner.loss_type, (loss) => choose({ loss })),
+      dropdown("Normaliser", knownOptions("normalizer"), choice.normalizer ?? learner.normalizer, (normalizer) =>
+        choose({ normalizer })),
       ...ABLATIONS.filter(({ applies }) => applies(learner)).map(({ id, label }) => toggle(label, off.has(id), flip(id)))),
     differences(context));
 }

@@ -57,6 +57,20 @@ function runChooser({ runs, run, choose }) {
   return dropdown("Run", options, String(run.index), (index) => choose({ run: Number(index) }), { key: "run-chooser" });
 }
 
+function leftOutHint({ left_out: leftOut, damaged = [] }) {
+  const hints = [];
+  if (leftOut > 0) hints.push(`${formatNumber(leftOut)} more updates had no room on this page`);
+  if (damaged.length > 0) hints.push(`damaged and left out: ${damaged.join(", ")}`);
+  return hints.length > 0 ? hints.join("; ") : null;
+}
+
+// A line that says when another update is shown than the one that was asked for; null otherwise.
+function nearestLine({ choice, trace }) {
+  if (!trace || choice.update === null || choice.update === trace.version) return null;
+  return element("p", { class: "soft", role: "status" },
+    `Update ${choice.update} is not on this page in detail; this is the nearest one that is, ${trace.version}.`);
+}
+
 // The control by which one goes from update to update.
 function updateSlider({ choice, choose, run, trace }) {
   const versions = detailedVersions(run);
@@ -64,7 +78,7 @@ function updateSlider({ choice, choose, run, trace }) {
   const at = versions.indexOf(trace?.version ?? nearestVersion(run, choice.update));
   const go = (step) => choose({ update: versions[Math.min(Math.max(at + step, 0), versions.length - 1)] });
   const control = slider("Update", versions, versions[at], (version) => choose({ update: version }), {
-    hint: run.left_out > 0 ? `${formatNumber(run.left_out)} more updates had no room on this page` : null,
+    hint: leftOutHint(run),
   });
   control.classList.add("update-slider");
   const back = button("\u2190", () => go(-1), { "aria-label": "Update before", disabled: at <= 0 ? "" : null });

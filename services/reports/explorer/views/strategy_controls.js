@@ -22,7 +22,7 @@ function strategyControls(context) {
       (fact) => choose({ fact, cuts: null }), { hint: "x axis of the dots; divided by bins and boundaries" }));
   }
   parts.push(
-    radios("Weighting", ["none", "balanced", "performance", "adaptive"].map((value) => ({ value, label: value })),
+    radios("Weighting", knownOptions("weights"),
       choice.weights ?? inForce.group_weights, (weights) => choose({ weights })),
     element("details", { class: "more", open: choice.returns || choice.baseline || choice.scale ? "" : null },
       element("summary", {}, "Baseline, scale and returns"),
@@ -72,6 +72,8 @@ function usesOutcome(choice, trace, strategy) {
   return numericFacts(trace).some(({ name, level }) => name === factFor(choice, trace) && level === "outcome");
 }
 
+const knownOptions = (name) => KNOWN_VALUES[name].map((value) => ({ value, label: value }));
+
 function finerControls({ choice, choose, trace }, inForce) {
   const kinds = [{ value: "episode", label: "episode" }, { value: "per_phase", label: "by turn" }];
   if (trace.turns.facts.segment) kinds.push({ value: "segment", label: "by segment" });
@@ -79,7 +81,7 @@ function finerControls({ choice, choose, trace }, inForce) {
     radios("Returns", kinds, choice.returns ?? inForce.returns, (returns) => choose({ returns, group: null })),
     radios("Baseline", [{ value: "mean", label: "mean" }, { value: "leave_one_out", label: "leave one out" }],
       choice.baseline ?? inForce.baseline, (baseline) => choose({ baseline })),
-    radios("Divide by the deviation of", ["group", "batch", "none"].map((value) => ({ value, label: value })),
+    radios("Divide by the deviation of", knownOptions("scale"),
       choice.scale ?? inForce.scale_rewards, (scale) => choose({ scale })),
     toggle("Shrink small groups towards their parents", choice.shrinkage ?? inForce.shrinkage,
       (shrinkage) => choose({ shrinkage })),

@@ -40,6 +40,37 @@ def test_places_that_the_page_does_not_have_lead_to_one_that_it_has(
             assert page.locator(".chart-dot").count() > 0
 
 
+def test_an_address_with_unknown_values_is_read_as_if_it_lacked_them(opened: Open, trace: dict[str, Any]) -> None:
+    turn = next(each["turn"] for each in trace["tokens"] if each["passes"])
+    place = f"view=formulas&turn={turn}&token=0"
+    names = ("loss", "normalizer", "strategy", "other", "returns", "baseline", "scale", "weights", "ablations")
+    odd = "&".join(f"{name}=xyz" for name in names)
+    shown = []
+    for address in (place, f"{place}&{odd}"):
+        with opened(address) as page:
+            expect(page.locator(".what-if")).to_have_count(0)
+            shown.append(page.locator("#view").inner_text())
+    assert shown[0] == shown[1]
+
+
+def test_an_update_that_is_not_in_detail_leads_to_the_nearest_and_says_so(opened: Open) -> None:
+    with opened("view=groups&update=99") as page:
+        expect(page.locator("#head")).to_contain_text("Update 99 is not on this page in detail")
+        expect(page.locator("#head")).to_contain_text("the nearest one that is, 3")
+        page.get_by_role("button", name="Update before").click()
+        drawn(page)
+        expect(page.locator("#head")).not_to_contain_text("not on this page in detail")
+
+
+def test_a_damaged_update_is_left_out_and_named(tmp_path: Path, opened: Open) -> None:
+    run = traced_run(tmp_path / "run", updates=2)
+    trace_files(run / "traces")[1].write_bytes(b"damaged")
+    page_file = write_explorer(run, None, lambda name, steps: lambda done: None)
+    with opened("view=groups", file=page_file) as page:
+        expect(page.locator("#head")).to_contain_text("damaged and left out: 1")
+        assert page.locator(".chart-dot").count() > 0
+
+
 def test_a_browser_that_cannot_unpack_an_update_says_so(browser: Browser, written: Path) -> None:
     page = browser.new_page()
     page.add_init_script("delete window.DecompressionStream")

@@ -227,6 +227,19 @@ def test_recorded_weights_and_losses_are_computed_again(opened: Open) -> None:
         assert max(advantage for _, advantage in gaps) == 0
 
 
+def test_the_course_shows_groups_and_opponents(opened: Open) -> None:
+    with opened("view=course") as page:
+        for title in ("Return by group", "Opponents", "Reward against each opponent"):
+            expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+        card = page.locator("figure", has=page.get_by_role("heading", name="Return by group", exact=True))
+        before = card.inner_text()
+        card.get_by_label("Groups of").select_option("FRANCE")
+        drawn(page)
+        card = page.locator("figure", has=page.get_by_role("heading", name="Return by group", exact=True))
+        assert card.inner_text() != before
+        assert choice(page) == {"view": "course", "groups_of": "FRANCE"}
+
+
 def test_pitfalls_answer_their_sliders(opened: Open) -> None:
     with opened("view=pitfalls") as page:
         for card in page.locator(".experiment").all():

@@ -10,6 +10,7 @@ import pytest
 from cluster.explore.clusters import NUMBERS as GROUP_NUMBERS
 from cluster.explore.clusters import cluster_labels
 from cluster.explore.details import detailed_updates, first_of_each
+from cluster.explore.opponents import members_of
 from cluster.explore.token_text import NUMBERS
 from cluster.runs.traces import trace_files, write_trace
 from grpo_core.advantages.clustering import dirichlet_labels, kmeans_labels
@@ -47,35 +48,43 @@ def unpacked(text):
 
 def test_everything_is_on_the_page_where_it_fits(tmp_path, columns):
     folder = folder_of(tmp_path, columns, range(1, 6))
-    found = detailed_updates(folder, NUMBERS, (), no_bar, 10**7)
+    found = detailed_updates(folder, NUMBERS, {}, no_bar, 10**7)
     assert list(found.traces) == ["1", "2", "3", "4", "5"]
     assert found.left_out == 0
     assert found.roles == ["AUSTRIA", "FRANCE", "TURKEY"]
     assert unpacked(found.traces["3"])["version"] == 3
 
 
+def test_damaged_traces_are_left_out_and_named(tmp_path, columns):
+    folder = folder_of(tmp_path, columns, range(1, 4))
+    trace_files(folder)[2].write_bytes(b"not gzip")
+    found = detailed_updates(folder, NUMBERS, {}, no_bar, 10**7)
+    assert list(found.traces) == ["1", "3"]
+    assert (found.damaged, found.left_out) == ([2], 0)
+
+
 def test_too_many_updates_are_thinned_and_the_newest_stays(tmp_path, columns):
     folder = folder_of(tmp_path, columns, range(1, 41))
-    size = len(detailed_updates(folder_of(tmp_path / "one", columns, [1]), NUMBERS, (), no_bar, 10**7).traces["1"])
-    found = detailed_updates(folder, NUMBERS, (), no_bar, 10 * size)
+    size = len(detailed_updates(folder_of(tmp_path / "one", columns, [1]), NUMBERS, {}, no_bar, 10**7).traces["1"])
+    found = detailed_updates(folder, NUMBERS, {}, no_bar, 10 * size)
     assert sum(map(len, found.traces.values())) <= 10 * size
     assert 5 <= len(found.traces) <= 10
     assert list(found.traces)[-1] == "40"
     assert found.left_out == 40 - len(found.traces)
-    smallest = detailed_updates(folder, NUMBERS, (), no_bar, 1)
+    smallest = detailed_updates(folder, NUMBERS, {}, no_bar, 1)
     assert list(smallest.traces) == ["40"]  # one update is better than none
 
 
 def test_opponents_come_from_the_lineups(tmp_path, columns):
     folder = folder_of(tmp_path, columns, [1])
     lineups = [Lineup(index=1, members={"FRANCE": "bot/dumbbot", "ITALY": "bot/dumbbot", "TURKEY": "policy/v3"})]
-    trace = unpacked(detailed_updates(folder, NUMBERS, lineups, no_bar, 10**7).traces["1"])
+    trace = unpacked(detailed_updates(folder, NUMBERS, members_of(lineups), no_bar, 10**7).traces["1"])
     names = dict(zip(trace["episodes"]["block"], trace["episodes"]["opponents"], strict=True))
     assert names == {"b0": None, "b1": "2 dumbbot, policy/v3", "b2": None}
 
 
 def test_tokens_without_a_tokenizer_are_numbers(tmp_path, columns):
-    trace = unpacked(detailed_updates(folder_of(tmp_path, columns, [1]), NUMBERS, (), no_bar, 10**7).traces["1"])
+    trace = unpacked(detailed_updates(folder_of(tmp_path, columns, [1]), NUMBERS, {}, no_bar, 10**7).traces["1"])
     turn, source = trace["tokens"][0], columns["tokens"][0]
     assert turn["words"] == [f"#{token}" for token in source["completion"]]
     assert "prompt" not in turn

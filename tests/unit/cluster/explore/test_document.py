@@ -43,7 +43,7 @@ def test_a_run_that_still_trains_has_no_summary_yet(run):
 
 def test_columns_are_means_of_the_records(run):
     audits = load_run(run, DIPLOMACY).audits
-    found = dynamics(audits, DIPLOMACY)
+    found = dynamics(audits, DIPLOMACY, {})
     third = audits[2]
     own = [reward for reward, role in zip(third.rewards, third.roles, strict=True) if role == "FRANCE"]
     if own:
@@ -55,6 +55,18 @@ def test_columns_are_means_of_the_records(run):
     spread = third.distributions.advantages.roles["FRANCE"]
     assert found["spread"]["FRANCE"][2] == pytest.approx(spread.mean_abs * spread.count, rel=1e-4)
     assert found["weights"]["FRANCE"][2] == pytest.approx(third.group_weights["FRANCE"], rel=1e-4)
+
+
+def test_returns_of_groups_are_those_of_the_records(run):
+    audits = load_run(run, DIPLOMACY).audits
+    found = dynamics(audits, DIPLOMACY, {})["group_returns"]
+    assert {column["key"][0] for column in found} == set(DIPLOMACY.roles)
+    assert len(found) == 8 * len(DIPLOMACY.roles)
+    for column in found:
+        for audit, value in zip(audits, column["mean"], strict=True):
+            same = [group for group in audit.groups if (group.level, group.key) == (column["level"], column["key"])]
+            expected = same[-1].mean if same else None
+            assert value == (None if expected is None else pytest.approx(expected, rel=6e-3))
 
 
 def test_roles_have_labels_and_colours():

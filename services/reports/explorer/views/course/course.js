@@ -7,13 +7,14 @@ function courseView(context) {
   const parts = [];
   if (course.version.length === 0) parts.push(notice("This run has no audit records, so it has no course over updates."));
   else {
-    parts.push(carriedFigure(context), performanceFigure(context));
+    parts.push(carriedFigure(context), performanceFigure(context), groupReturnsFigure(context));
     const weights = weightsFigure(context);
     if (weights) parts.push(weights);
     parts.push(element("div", { class: "two" }, levelsFigure(context), balanceFigure(context)));
     parts.push(element("div", { class: "two" }, ...healthFigures(context)));
   }
   if (run.evaluations.length > 0) parts.push(evaluationTable(run));
+  parts.push(...opponentsOverUpdates(context));
   if (context.trace) parts.push(opponentsFigure(context));
   return parts.filter((part) => part !== null);
 }
@@ -23,8 +24,7 @@ const selectedPlace = ({ run, trace }) => {
   return place < 0 ? null : place;
 };
 
-const goToUpdate = ({ run, choose }) => (place) =>
-  choose({ update: nearestVersion(run, run.course.version[place]), view: "course" });
+const goToUpdate = ({ run, choose }) => (place) => choose({ update: run.course.version[place], view: "course" });
 
 function performanceFigure(context) {
   const { run, choice, choose } = context;
@@ -35,11 +35,13 @@ function performanceFigure(context) {
   const series = rolesOfCourse(run).map(({ name, label, color }) => ({
     name: label, color, values: smoothed(run.course.roles[name][measure] ?? []),
   }));
-  const figure = courseFigure(context, `${title} by ${run.role_name}`,
+  const figure = courseFigure(context, `${capitalized(title)} by ${run.role_name}`,
     "Mean of each update's episodes, smoothed over a tenth of the run. Press a point to open that update.", series, title);
-  figure.prepend(dropdown("Measure", options, measure, (next) => choose({ measure: next })));
+  figure.querySelector("p").after(dropdown("Measure", options, measure, (next) => choose({ measure: next })));
   return figure;
 }
+
+const capitalized = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 const rolesOfCourse = (run) => run.roles.filter(({ name }) => name in run.course.roles);
 
@@ -171,18 +173,4 @@ function evaluationTable(run) {
   }));
   return element("details", { class: "card padded" }, element("summary", {}, "Evaluations"),
     dataTable(["Update", "Against", "Result", "95 % interval", "Games"], rows, { caption: "Evaluations of the run" }));
-}
-
-function opponentsFigure({ trace, run }) {
-  if (!trace.episodes.opponents) return null;
-  const counts = new Map();
-  for (const name of trace.episodes.opponents) counts.set(name ?? "unknown", (counts.get(name ?? "unknown") ?? 0) + 1);
-  const items = [...counts].sort(([, left], [, right]) => right - left).slice(0, 20).map(([name, value]) => ({
-    name, value, color: "var(--soft)",
-  }));
-  return figureOf({
-    title: `Opponents in update ${trace.version}`, note: "Episodes by who sat at the other seats.",
-    chart: bars({ items, unit: "episodes" }), label: items.map(({ name, value }) => `${name}: ${value}`).join(", "),
-    table: { head: ["Opponents", "Episodes"], rows: items.map(({ name, value }) => [name, value]) },
-  });
 }
