@@ -288,6 +288,11 @@ class LearnerSettings(Settings):
     gradient_checkpointing: bool = Field(
         False, description="Compute activations again in the backward pass: less memory, about a third more time"
     )
+    activation_offloading: bool = Field(
+        False,
+        description="Keep the blocks' inputs in the host's memory between forward and backward pass; for a GPU, with "
+        "gradient_checkpointing: longer turns fit, and each input crosses the bus twice",
+    )
     bf16: bool = Field(
         False, description="Multiply matrices in bfloat16 (autocast); weights, log-softmax and the loss stay in float32"
     )
@@ -359,6 +364,10 @@ class LearnerSettings(Settings):
             (
                 self.top_advantage_quantile < 1 and (self.entropy_coef > 0 or self.beta > 0),
                 "top_advantage_quantile below 1 saves nothing beside entropy_coef or beta, which need every turn",
+            ),
+            (
+                self.activation_offloading and not self.gradient_checkpointing,
+                "activation_offloading keeps the inputs of blocks that are computed again; set gradient_checkpointing",
             ),
             (mode is not None and not self.decoupled, "importance_sampling_mode needs decoupled = true"),
             (

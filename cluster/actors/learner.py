@@ -351,7 +351,7 @@ class LearnerWorker:
         )
         loaded = sum(size for _, size, _ in sizes)
         free = self._device.free_bytes(available_bytes() + loaded)
-        check_learner_memory(estimate, free, config.policy, config.learner)
+        check_learner_memory(estimate, free, config.policy, config.learner, on_gpu=config.learner.gpus > 0)
 
     def _make_learner(self) -> Learner:
         """Make the learner of the loaded model. Raises ResourceError if it would not fit in memory."""

@@ -153,8 +153,13 @@ def check_talk_credit(
         raise ValueError(f"the reward part {part} needs {', '.join(missing)}")
 
 
-def check_gpus(rollout: RolloutSettings, tensor_parallel_size: int, learner_gpus: int) -> None:
+def check_gpus(rollout: RolloutSettings, tensor_parallel_size: int, learner: TrainingSettings) -> None:
     """Check that the numbers of rollout actors and of their GPUs fit the engine and the learner."""
+    if learner.activation_offloading and not learner.gpus:
+        raise ValueError(
+            "learner.activation_offloading needs learner.gpus = 1: activations of a learner on CPUs are in the host's "
+            "memory as it is"
+        )
     if rollout.gpus_per_actor > 1 and not rollout.gpus_per_actor.is_integer():
         raise ValueError(f"rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) must be whole above 1")
     if rollout.max_actors is not None and rollout.max_actors < rollout.actors:
@@ -168,10 +173,10 @@ def check_gpus(rollout: RolloutSettings, tensor_parallel_size: int, learner_gpus
                 "rollout.share_gpu_with_learner is for one GPU: set rollout.actors and "
                 "inference.tensor_parallel_size to 1, and leave rollout.max_actors unset"
             )
-        if rollout.gpus_per_actor != learner_gpus:
+        if rollout.gpus_per_actor != learner.gpus:
             raise ValueError(
                 f"rollout.share_gpu_with_learner needs rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) equal "
-                f"to learner.gpus ({learner_gpus}): 1, or 0 for turns on the CPU"
+                f"to learner.gpus ({learner.gpus}): 1, or 0 for turns on the CPU"
             )
     elif tensor_parallel_size > 1 and rollout.gpus_per_actor != tensor_parallel_size:
         raise ValueError(

@@ -76,7 +76,7 @@ class Config(Settings):
         check_members(self.opponents, world)
         world.check_imitation(self.imitation)
         check_anchors(self.evaluation, world)
-        check_gpus(self.rollout, self.inference.tensor_parallel_size, self.learner.gpus)
+        check_gpus(self.rollout, self.inference.tensor_parallel_size, self.learner)
         check_learner_processes(self.learner, self.grouping, self.alignment, self.rollout)
         check_talk_credit(self.policy, self.inference, self.rollout, world)
         if self.policy.specialists:

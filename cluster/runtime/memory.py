@@ -32,11 +32,11 @@ def needed_bytes(config: Config) -> int:
     """Lower estimate of the memory a run needs on one machine: processes, weights, optimizer and activations."""
     estimate, peers = learner_estimate(config), config.learner.processes - 1
     # A learner on a GPU keeps here its state between updates, and copies on their way to engines and disk.
-    here = estimate.weights + estimate.moments + estimate.reference + estimate.publishing
+    here = estimate.weights + estimate.moments + estimate.reference + estimate.publishing + estimate.offloaded
     learner = WORKER_BYTES + (here if config.learner.gpus else estimate.total)
     # Only the first process publishes.
     peer = dataclasses.replace(estimate, publishing=0)
-    learner += peers * (GPU_PEER_BYTES if config.learner.gpus else WORKER_BYTES + peer.total)
+    learner += peers * (GPU_PEER_BYTES + estimate.offloaded if config.learner.gpus else WORKER_BYTES + peer.total)
     shape, parameters = policy_size(config.policy)
     cache_row = 2 * shape.layers * shape.key_value * 4 * config.policy.context_length
     rollout = WORKER_BYTES + 2 * 4 * parameters + cache_row * config.inference.max_concurrent_decisions

@@ -65,10 +65,11 @@ class MemoryEstimate:
     publishing: int  # copies of the weights for engines and disk, while no step runs
     surgery: int = 0  # the groups' gradients, while a step runs
     gathered: int = 0  # of several processes: what a step gathers of the others' shares
+    offloaded: int = 0  # in the host's memory, not on the device: inputs of blocks while a step runs
 
     @property
     def total(self) -> int:
-        """The peak, in bytes."""
+        """The peak on the device, in bytes."""
         lasting = self.weights + self.gradients + self.moments + self.reference
         return lasting + max(self.step + self.surgery + self.gathered, self.publishing)
 
@@ -89,7 +90,8 @@ class MemoryEstimate:
         else:
             parts["publishing"] = self.publishing
         listed = ", ".join(f"{name} {size / _GIB:.2f}" for name, size in parts.items() if size)
-        return f"{self.total / _GIB:.2f} GiB ({listed})"
+        offloaded = f", and {self.offloaded / _GIB:.2f} GiB of the host's memory" if self.offloaded else ""
+        return f"{self.total / _GIB:.2f} GiB ({listed}){offloaded}"
 
 
 def estimate_memory(
@@ -139,6 +141,7 @@ def estimate_memory(
         moments=-(-8 * trained // processes),
         reference=-(-reference // processes),
         step=_activations(shape, policy, learner, tokens) + logits,
+        offloaded=shape.layers * _block_input(shape, tokens) if learner.activation_offloading else 0,
         publishing=publishing,
         surgery=_SURGERY_GROUPS * 4 * trained if operates else 0,
         gathered=gathered,
@@ -152,11 +155,17 @@ def _largest_gathered(shape: ModelShape, parameters: int) -> int:
 
 
 def check_learner_memory(
-    estimate: MemoryEstimate, available: int, policy: PolicySettings, learner: LearnerSettings
+    estimate: MemoryEstimate,
+    available: int,
+    policy: PolicySettings,
+    learner: LearnerSettings,
+    *,
+    on_gpu: bool = False,
 ) -> None:
     """Raise ResourceError, with the settings to change, if the estimate exceeds the available bytes.
 
-    ``available`` includes the bytes that the learner's loaded weights occupy already.
+    ``available`` includes the bytes that the learner's loaded weights occupy already; ``on_gpu`` says that they are a
+    GPU's, beside which there is the host's memory.
     """
     if estimate.total <= available:
         return
@@ -165,6 +174,10 @@ def check_learner_memory(
         "set grouping.gradient_surgery = none": stepping and estimate.surgery > 0,
         f"lower learner.tokens_per_microbatch ({learner.tokens_per_microbatch})": stepping,
         "set learner.gradient_checkpointing": stepping and not learner.gradient_checkpointing,
+        "set learner.activation_offloading": on_gpu
+        and stepping
+        and learner.gradient_checkpointing
+        and not learner.activation_offloading,
         "set learner.bf16": stepping and not learner.bf16,
         "raise learner.processes": estimate.gathered > 0,
         "train adapters (policy.use_peft)": not policy.use_peft,
@@ -175,6 +188,10 @@ def check_learner_memory(
         f"the learner needs about {estimate}, {available / _GIB:.2f} GiB are free: {advice + '; or ' if advice else ''}"
         "take a smaller model"
     )
+
+
+def _block_input(shape: ModelShape, tokens: int) -> int:
+    return 4 * tokens * shape.hidden
 
 
 def _activations(shape: ModelShape, policy: PolicySettings, learner: LearnerSettings, tokens: int) -> int:
@@ -189,5 +206,7 @@ def _activations(shape: ModelShape, policy: PolicySettings, learner: LearnerSett
     # Gradients within the block whose backward pass runs.
     passing = (2 if learner.bf16 else 4) * tokens * 2 * (shape.feed_forward + shape.hidden)
     if learner.gradient_checkpointing:
-        return shape.layers * 4 * tokens * shape.hidden + block + passing
+        # Of the blocks' inputs; with offloading one leaves while the next one is computed.
+        kept = min(2, shape.layers) if learner.activation_offloading else shape.layers
+        return kept * _block_input(shape, tokens) + block + passing
     return int((shape.layers - 1 + _LAST_BLOCK) * block) + passing

@@ -36,8 +36,13 @@ class PolicyPasses:
         """
         alone = sharding.ranks == 1
         target = next(model.parameters()).device if alone else sharding.device
-        checkpointed = settings.gradient_checkpointing
-        self.forward = PolicyForward(model, bf16=settings.bf16, gradient_checkpointing=checkpointed, device=target)
+        self.forward = PolicyForward(
+            model,
+            bf16=settings.bf16,
+            gradient_checkpointing=settings.gradient_checkpointing,
+            activation_offloading=settings.activation_offloading,
+            device=target,
+        )
         sharding.shard(self.forward, self.forward.called_blocks)
         self.reference: PolicyForward | None = None
         if settings.beta > 0 and not has_adapters(model):

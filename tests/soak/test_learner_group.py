@@ -14,28 +14,30 @@ prepare_local_ray()
 pytestmark = pytest.mark.timeout(7200)
 
 UPDATES = 20
+LORA = ("policy.use_peft=true", "policy.lora_r=2")
 
 
-@pytest.mark.parametrize(
-    "settings", [(), ("policy.use_peft=true", "policy.lora_r=2")], ids=["full weights", "adapters"]
-)
+@pytest.mark.parametrize("free", [False, True], ids=["masked", "free text"])
+@pytest.mark.parametrize("settings", [(), LORA, (*LORA, "policy.specialists=true")], ids=[
+    "full weights", "adapter", "adapters of roles"])  # fmt: skip
 def test_four_processes_make_the_updates_of_one_and_are_resumed_by_two_and_one(
-    tmp_path: Path, settings: tuple[str, ...]
+    tmp_path: Path, settings: tuple[str, ...], free: bool
 ) -> None:
+    settings = (*settings, *(("inference.decoding=free",) if free else ()))
     run = tmp_path / "run"
     with local_ray(2, print):
         with learner_of(4, run, *settings) as (worker, _):
-            train(worker, UPDATES)
+            train(worker, UPDATES, free=free)
             of_four = saved(worker.checkpoint())
             buffer = worker._buffer
         with learner_of(1, tmp_path / "alone", *settings) as (worker, _):
-            train(worker, UPDATES)
+            train(worker, UPDATES, free=free)
             assert largest_difference(saved(worker.checkpoint()), of_four) < 1e-6
-            train(worker, 2)
+            train(worker, 2, free=free)
             alone = saved(worker.checkpoint())
         for processes in (2, 1):
             with learner_of(processes, run, *settings, resume=True, buffer=buffer) as (worker, _):
-                train(worker, 1)
+                train(worker, 1, free=free)
                 resumed = saved(worker.checkpoint())
         assert largest_difference(alone, resumed) < 1e-6
 

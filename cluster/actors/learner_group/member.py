@@ -167,7 +167,8 @@ def check_peer_memory(config: Config, model: PreTrainedModel, device: torch.devi
         processes=config.learner.processes,
     )
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_bytes()
-    check_learner_memory(replace(estimate, publishing=0), int(free), config.policy, config.learner)
+    own, on_gpu = replace(estimate, publishing=0), device.type == "cuda"
+    check_learner_memory(own, int(free), config.policy, config.learner, on_gpu=on_gpu)
 
 
 def node_address() -> str:

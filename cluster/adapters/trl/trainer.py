@@ -44,7 +44,8 @@ def grpo_config(learner: LearnerSettings, output_dir: Path | str, **options: Any
         epsilon_high=learner.epsilon_high,
         max_completion_length=learner.max_completion_length,
     )
-    for key in ("beta", "decoupled", "entropy_coef", "off_policy_mask_threshold", "top_advantage_quantile"):
+    refused = ("beta", "decoupled", "entropy_coef", "off_policy_mask_threshold", "top_advantage_quantile")
+    for key in (*refused, "activation_offloading"):
         if getattr(learner, key) != getattr(default, key):
             raise ValueError(f"learner.{key}: TRL's trainer does not get it here; leave it at its default")
     if learner.loss_type == "rloo":

@@ -24,7 +24,11 @@ LORA = {"use_peft": True, "lora_r": 3}
 FULL = {"decoupled": True, "entropy_coef": 0.01, "beta": 0.02, "tokens_per_microbatch": 256, "epochs": 2}
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "plain": ("qwen3", FULL, {}),
-    "tied": ("qwen2", {"tokens_per_microbatch": 256, "gradient_checkpointing": True}, {}),
+    "tied": (
+        "qwen2",
+        {"tokens_per_microbatch": 256, "gradient_checkpointing": True, "activation_offloading": True},
+        {},
+    ),
     "free text": ("qwen3", {"tokens_per_microbatch": 256}, {}),
     "one micro-batch": ("qwen3", {"tokens_per_microbatch": 100_000}, {}),
     "adapters": ("qwen3", FULL, LORA),

@@ -54,6 +54,11 @@ def test_learner_and_rollouts_that_take_turns_share_one_bundle() -> None:
         (("inference.tensor_parallel_size=2", "rollout.gpus_per_actor=1"), "rollout.gpus_per_actor (1) must equal"),
         (("rollout.share_gpu_with_learner=true", "rollout.actors=2"), "set rollout.actors"),
         (("rollout.share_gpu_with_learner=true", "learner.gpus=1"), "equal to learner.gpus (1)"),
+        (
+            ("learner.gradient_checkpointing=true", "learner.activation_offloading=true"),
+            "learner.activation_offloading needs learner.gpus = 1",
+        ),
+        (("learner.activation_offloading=true", "learner.gpus=1"), "set gradient_checkpointing"),
     ],
 )
 def test_contradicting_placements_are_refused(overrides: tuple[str, ...], hint: str) -> None:

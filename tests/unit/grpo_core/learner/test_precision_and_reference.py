@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import functools
+import io
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from grpo_core.checkpoints.store import load_checkpoint, save_checkpoint
+from grpo_core.forward import policy_forward
 from grpo_core.forward.policy_forward import PolicyForward
 from grpo_core.learner import Learner
 from grpo_core.models.fsdp import ALONE, Sharding
@@ -60,6 +63,40 @@ def test_recomputed_blocks_give_the_same_gradients(kind: str) -> None:
     assert plain.keys() == recomputed.keys()
     for name, gradient in plain.items():
         torch.testing.assert_close(recomputed[name], gradient, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "gpt2", "adapters"])
+def test_blocks_inputs_wait_on_the_host(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[torch.Size] = []
+    taken: list[torch.Size] = []
+
+    class Host(saved_tensors_hooks):
+        def __init__(self, pin_memory: bool) -> None:
+            assert pin_memory
+            super().__init__(self.pack, self.unpack)
+
+        def pack(self, tensor: Tensor) -> bytes:
+            kept.append(tensor.shape)
+            file = io.BytesIO()
+            torch.save(tensor, file)
+            return file.getvalue()
+
+        def unpack(self, packed: bytes) -> Tensor:
+            found = torch.load(io.BytesIO(packed), weights_only=True)
+            taken.append(found.shape)
+            return found
+
+    monkeypatch.setattr(policy_forward, "save_on_cpu", Host)
+    model = model_of(kind)
+    found = gradients(model, gradient_checkpointing=True, activation_offloading=True)
+    blocks = len(PolicyForward(model_of(kind)).called_blocks())
+    batches = micro_batches_of(ragged_episodes(3))
+    width = model.config.hidden_size
+    inputs = [(*micro.input_ids.shape, width) for micro in batches for _ in range(blocks)]
+    assert sorted(map(tuple, kept)) == sorted(inputs)  # the blocks' inputs, and nothing else
+    assert sorted(taken) == sorted(kept)
+    for name, gradient in exact_gradients(kind).items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("recomputed", [False, True])

@@ -175,6 +175,12 @@ def test_options_that_save_memory_lower_the_estimate() -> None:
     assert of(adapters, trained=100).moments == 800
     assert of({**adapters, "dtype": "bfloat16"}, trained=100).weights == 20_200
     assert of({"context_length": 4096}).step == of(tokens_per_microbatch=4096).step
+    recomputed = of(gradient_checkpointing=True)
+    offloaded = of(gradient_checkpointing=True, activation_offloading=True)
+    assert offloaded.step < recomputed.step
+    assert offloaded.offloaded == SHAPE.layers * 4 * 2048 * SHAPE.hidden
+    assert recomputed.offloaded == 0
+    assert str(dataclasses.replace(offloaded, offloaded=1 << 30)).endswith("), and 1.00 GiB of the host's memory")
     for cheaper in (of(tokens_per_microbatch=1024), of(gradient_checkpointing=True), of(bf16=True)):
         assert cheaper.step < plain.step
         assert cheaper.total < plain.total
@@ -197,6 +203,11 @@ def test_a_learner_that_does_not_fit_is_refused_with_the_options_that_help() -> 
         ResourceError, match=r"gradient surgery 0.68\), .* free: set grouping.gradient_surgery = none; "
     ):
         check_learner_memory(operating, 1424 * MEGABYTE, policy, learner)
+    deep = LearnerSettings(gradient_checkpointing=True)
+    for on_gpu in (False, True):
+        with pytest.raises(ResourceError) as caught:
+            check_learner_memory(estimate, MEGABYTE, policy, deep, on_gpu=on_gpu)
+        assert ("set learner.activation_offloading" in str(caught.value)) == on_gpu
     everything = LearnerSettings(bf16=True, gradient_checkpointing=True)
     frozen = PolicySettings(use_peft=True, dtype="bfloat16")
     publishing = MemoryEstimate(MEGABYTE, 0, 0, 0, MEGABYTE, 3 * MEGABYTE)

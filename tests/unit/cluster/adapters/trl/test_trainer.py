@@ -172,6 +172,7 @@ def test_it_trains_and_plays_with_the_weights_of_the_step(kuhn, tmp_path):
         ({"loss_type": "rloo"}, "learner.loss_type"),
         ({"normalizer": "episode"}, "learner.normalizer"),
         ({"entropy_coef": 0.1}, "learner.entropy_coef"),
+        ({"gradient_checkpointing": True, "activation_offloading": True}, "learner.activation_offloading"),
     ],
 )
 def test_settings_that_trl_does_not_have_are_refused_by_name(change, says, tmp_path):
