@@ -112,11 +112,19 @@ function show(context) {
   document.body.dataset.drawn = String(drawing);
 }
 
+// A view that one goes to by itself begins at its top, and the tour is over.
+function openTab(id) {
+  pageMemory.tour = null;
+  pageMemory.wasInTour = false; // the focus stays on the tab
+  scrollTo(0, 0);
+  return choose({ view: id });
+}
+
 const viewsOf = ({ pages }) => VIEWS.filter(({ needsPages }) => !needsPages || Object.keys(pages).length > 0);
 
 function tabList(context, view) {
   const tabs = viewsOf(context).map(({ id, title }) =>
-    button(title, () => choose({ view: id }), {
+    button(title, () => openTab(id), {
       role: "tab", id: `tab-${id}`, "aria-selected": String(id === view.id), "aria-controls": "view",
       tabindex: id === view.id ? 0 : -1, "data-key": `tab/${id}`,
     }));

@@ -80,7 +80,8 @@ function panelNodes({ name, values, color, shares }, place, edges, highest, { le
   }
   let facts = "no values";
   if (values.length) {
-    const mean = meanOfValues(values);
+    const found = meanOfValues(values);
+    const mean = Math.abs(found) < 1e-6 * Math.max(...values.map(Math.abs)) ? 0 : found; // a rounding error
     facts = `${countOf(values.length, "value")}, mean ${formatNumber(mean)}`;
     nodes.push(svgElement("path", { class: "chart-mean", d: `M${xScale(mean)} ${base}V${tip}` }));
     const there = `translate(${xScale(mean)} ${tip})`;

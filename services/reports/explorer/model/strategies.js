@@ -23,6 +23,11 @@ const STRATEGIES = [
     note: "Decisions of the same phase are compared.",
   },
   {
+    id: "unphased", label: "as in training, without phases", needs: ["phase"], keys: (role, { trained }) =>
+      withoutPart(trained, "phase", role),
+    note: "The run's own keys, with phases left out of them.",
+  },
+  {
     id: "segment", label: "role and segment", needs: ["segment"], keys: (role) => [`${role}+segment`, role],
     note: "Opening, midgame and endgame are apart.",
   },
@@ -69,6 +74,12 @@ const STRATEGIES = [
   },
 ];
 
+// Key expressions without one of their parts, and without the repetitions that this leaves.
+function withoutPart(keys, part, role) {
+  const left = keys.map((key) => key.split("+").filter((name) => name !== part).join("+")).filter((key) => key !== "");
+  return left.length > 0 ? [...new Set(left)] : [role];
+}
+
 // Whether this world has such a fact at all; a page that does not say which facts its world has is asked for all.
 const knowsFact = (run, trace, name) => run.facts === undefined || run.facts.includes(name) ||
   name in trace.batch.episodes.facts || name in trace.batch.turns.facts;
@@ -103,7 +114,8 @@ function settingsFor(id, choice, run, trace) {
   if (choice.shrinkage !== null) grouping.shrinkage = choice.shrinkage;
   if (choice.weights !== null) grouping.group_weights = choice.weights;
   if (strategy.keys !== null) {
-    grouping.keys = strategy.keys(run.role_name, { fact: factFor(choice, trace), number: choice.number });
+    grouping.keys = strategy.keys(run.role_name, { fact: factFor(choice, trace), number: choice.number, trained:
+      trace.grouping.keys });
   }
   const { level } = numericFacts(trace).find(({ name }) => name === factFor(choice, trace)) ?? {};
   if (id === "outcome" || (strategy.number && level === "outcome")) grouping.allow_outcome_keys = true;

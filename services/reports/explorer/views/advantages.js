@@ -28,11 +28,11 @@ function globalFigure({ judged, choice, run, trace }) {
     { name: judged.strategy.label, values: judged.advantages, color: "var(--accent)" },
   ];
   return histogramFigure("Global against group normalisation",
-    "A global mean leaves what a role or a phase gives away in the advantage; groups take it out.", panels, "advantage");
+    "With a global mean, advantages hold what a role or a phase earns anyway; groups take that out.", panels, "advantage");
 }
 
 function histogramFigure(title, note, panels, xTitle) {
-  const rows = panels.map(({ name, values }) => [name, meanOf(values), Math.sqrt(varianceOf(values)), lowestOf(values),
+  const rows = panels.map(({ name, values }) => [name, exactZero(meanOf(values)), Math.sqrt(varianceOf(values)), lowestOf(values),
     highestOf(values)]);
   return figureOf({
     title, note, chart: histograms({ panels, xTitle }),
@@ -145,18 +145,19 @@ function comparisonParts(context) {
     color: place ? "var(--line-TURKEY)" : "var(--accent)" }));
   return [section(`“${judged.strategy.label}” against “${other.strategy.label}”`,
     element("div", { class: "card padded", id: "comparison" },
-      element("p", { class: "headline", id: "comparison-text" }, changeText(found, judged, other)),
-      choice.strategy === "trained" && trace.grouping.keys.some((key) => key.split("+").includes("phase")) ? notice(
-        `The update had groups by phase already (${trace.grouping.keys.join(" > ")}).`) : null,
+      element("p", { class: "headline", id: "comparison-text" }, choice.strategy === "trained" &&
+        choice.other === "unphased" ? `The update had groups by phase already. Leaving them out ${flipText(found)}` :
+        `“${other.strategy.label}” in place of “${judged.strategy.label}” ${flipText(found)}`),
       figures([
         ["Samples with the other sign", `${formatNumber(found.changed.length)} of ${formatNumber(found.samples)} (${
           percent(found.changed.length / found.samples)})`],
         ["Same sign", percent(1 - found.changed.length / found.samples)],
-        ["Signal lost / gained", `${formatNumber(found.lost)} / ${formatNumber(found.gained)}`],
-        ["Cosine of the two pulls", found.cosine], ["Size of the second over the first", found.magnitude],
+        ["Samples whose advantage becomes 0", found.lost], ["Samples whose advantage was 0 and no longer is", found.gained],
+        ["Cosine of the two pulls", found.cosine], ["Size of the other pull, that of the first being 1", found.magnitude],
       ]),
-      notice("The pull is the gradient by the samples' log-probabilities, before it goes through the network: " +
-        "advantages in order. A cosine of 1 means that both strategies push every sample alike."),
+      notice("A strategy's pull is the list of all samples' advantages: what it asks of the network. A cosine of 1 means " +
+        "that both push every sample alike. Which of two strategies is better, “Which grouping predicts returns?” under " +
+        "“Groups” says."),
       dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", judged.strategy.label, other.strategy.label], rows,
         { caption: "Samples that change sign, largest change first", limit: 40 })),
     histogramFigure("Both on the same batch", "Advantages under the two strategies.", panels, "advantage"))];
@@ -164,8 +165,5 @@ function comparisonParts(context) {
 
 const changeOf = (judged, other, sample) => Math.abs(judged.advantages[sample] - other.advantages[sample]);
 
-function changeText(found, judged, other) {
-  const share = percent(found.changed.length / found.samples);
-  return `“${other.strategy.label}” in place of “${judged.strategy.label}” turns the sign of ${
-    counted(found.changed.length, "sample")} (${share}).`;
-}
+const flipText = ({ changed, samples }) =>
+  `flips the sign of ${counted(changed.length, "sample")} (${percent(changed.length / samples)}).`;

@@ -38,7 +38,8 @@ function interestingTurns(context) {
 }
 
 // One sentence that says why the advantage is what it is.
-function verdict({ judged, run }, sample) {
+function verdict(context, sample) {
+  const { judged, run } = context;
   const value = judged.returns[sample];
   const baseline = judged.baselineOfSample[sample];
   const advantage = judged.advantages[sample];
@@ -46,7 +47,7 @@ function verdict({ judged, run }, sample) {
   const group = judged.names[judged.groupOfSample[sample]];
   const better = judged.returns.filter((each) => each < value).length / judged.returns.length;
   const rank = better === 0 ? "the lowest of this update" : `better than ${percent(better)} of this update's samples`;
-  const standing = `Its return ${formatNumber(value)} is ${rank}`;
+  const standing = `${sampleName(context, sample)}: its return ${formatNumber(value)} is ${rank}`;
   let text;
   if (!Number.isFinite(baseline)) text = `${standing}, but nothing was known of ${role} yet, so its advantage is 0.`;
   else if (advantage === 0) text = `${standing}, and its group “${group}” has no other value: the advantage is 0.`;
@@ -54,9 +55,27 @@ function verdict({ judged, run }, sample) {
     const side = advantage > 0 ? "above" : "below";
     const join = (better > 0.5) === (advantage > 0) ? "and" : "but";
     text = `${standing}, ${join} ${side} the mean ${formatNumber(baseline)} of its group “${group}”: its advantage is ${
-      signed(advantage)}, so what it did is made ${advantage > 0 ? "more" : "less"} likely.`;
+      signed(advantage)}, so what it did is made ${advantage > 0 ? "more" : "less"} likely.${weightInWords(context, sample)}${
+      restOfEpisode(context, sample)}`;
   }
   return element("p", { class: "headline card padded", id: "verdict" }, text);
+}
+
+// What a group weight made of the advantage; empty where there are none.
+function weightInWords({ judged, run }, sample) {
+  const weight = judged.weightOfSample[sample];
+  if (judged.settings.grouping.group_weights === "none" || weight === 0) return "";
+  return ` Before the weight ${formatNumber(weight)} of ${roleOf(run, judged.samples[sample].role).label} it was ${
+    signed(judged.advantages[sample] / weight)}.`;
+}
+
+// How the episode's other turns did, where each turn is a sample.
+function restOfEpisode({ judged, trace }, sample) {
+  if (!judged.samplesAreTurns) return "";
+  const turns = turnsOfEpisode(trace, judged.samples[sample].episode);
+  const good = turns.filter((turn) => judged.advantages[judged.sample_of_turn[turn]] > 0).length;
+  return ` This is about one turn: of its episode's ${counted(turns.length, "turn")}, ${formatNumber(good)} ${
+    good === 1 ? "has" : "have"} an advantage above 0.`;
 }
 
 function step(title, formula, filled, note) {

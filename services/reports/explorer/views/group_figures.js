@@ -4,25 +4,30 @@
 function groupTable(context) {
   const { judged, choice, choose, run } = context;
   const role = shownRole(context);
+  const { group_weights: weights } = judged.settings.grouping;
+  const isShrunk = judged.statistics.some(({ share }) => share < 1);
+  const isFlat = judged.statistics.some(({ zero_variance: zero }) => zero);
   const rows = groupsOfRole(judged, role).map((index) => {
     const group = judged.groups[index];
     const { mean, std, share, zero_variance: zero } = judged.statistics[index];
     const episodes = episodesOf(judged, group);
     return {
       cells: [judged.names[index], group.level, group.decided.length, group.members.length, episodes, mean, std,
-        sizeVerdict(judged, index), share < 1 ? percent(share) : "1", zero ? "all 0" : "",
-        judged.weightOfSample[group.decided[0]]],
+        sizeVerdict(judged, index), ...(isShrunk ? [percent(share)] : []), ...(isFlat ? [zero ? "all 0" : ""] : []),
+        ...(weights === "none" ? [] : [judged.weightOfSample[group.decided[0]]])],
       onPress: () => choose({ group: judged.names[index], episode: null }),
       selected: choice.group === judged.names[index],
     };
   });
-  const head = ["Group", "Level", "Judged", "Members", "Episodes", "Mean", "Deviation", "Size", "Own share", "Variance",
-    "Weight"];
+  const head = ["Group", "Level", "Judged", "Members", "Episodes", "Mean", "Deviation", "Size",
+    ...(isShrunk ? ["Own part of the mean"] : []), ...(isFlat ? ["Advantages"] : []), ...(weights === "none" ? [] : ["Weight"])];
   const title = role === "all" ? "all roles" : roleOf(run, role).label;
   return element("details", { class: "card padded", open: choice.group !== null ? "" : null, "data-key": "group-table" },
     element("summary", {}, `Groups as a table (${rows.length}, ${title})`),
     dataTable(head, rows, { caption: "Groups, judged samples and their baselines" }));
 }
+
+const ENOUGH_EPISODES = 12; // a standard error of 0.29 deviations
 
 // Whether a group is large enough, by how uncertain its mean is, in deviations of one return.
 function sizeVerdict(judged, index) {
@@ -30,7 +35,7 @@ function sizeVerdict(judged, index) {
   if (group.level === RUNNING_LEVEL) return "fell back";
   const error = 1 / Math.sqrt(episodesOf(judged, group));
   if (error > 0.5) return "small";
-  return error > 0.3 ? "rather small" : "large enough";
+  return episodesOf(judged, group) < ENOUGH_EPISODES ? "rather small" : "large enough";
 }
 
 function groupDetails(context) {
@@ -51,7 +56,8 @@ function groupDetails(context) {
     element("h3", {}, `Is “${choice.group}” too small?`),
     element("p", {}, smallnessText(judged, index, episodes, atLeast)),
     figures([
-      ["Samples of the group", group.members.length], ["of episodes", episodes], ["least asked for", atLeast],
+      ["Samples of the group", group.members.length], ["Episodes they are from", episodes],
+      ["Fewest episodes that a group may have", atLeast],
       ["Mean return", mean], ["Deviation", std],
       ["Standard error of the mean", std / Math.sqrt(episodes)],
       ["A sample's own part of its baseline", percent(own)],
@@ -69,10 +75,13 @@ function smallnessText(judged, index, episodes, atLeast) {
       "mean of earlier updates.";
   }
   const error = 1 / Math.sqrt(episodes);
-  const answers = { small: "Yes, it is small", "rather small": "It is rather small", "large enough": "No, it is large enough" };
+  const verdict = sizeVerdict(judged, index);
+  const answers = { small: "Yes, it is small", "rather small": "Rather", "large enough": "No, it is large enough" };
+  const help = verdict === "large enough" ? "" : ` From ${ENOUGH_EPISODES} episodes on this page calls a group large enough. ` +
+    "What helps: more episodes of a kind, a larger min_group_size, so that a coarser key judges them, or shrinkage.";
   const least = smallestGroup(judged) === index ? " No group of this update has fewer." : "";
-  return `${answers[sizeVerdict(judged, index)]}: its mean comes from ${counted(episodes, "episode")}, so it is uncertain by ${percent(error)} of the ` +
-    `deviation of one return.${least} What is uncertain in the baseline is noise in every advantage of the group.`;
+  return `${answers[verdict]}: its mean comes from ${counted(episodes, "episode")}, so the mean's standard error is ${
+    percent(error)} of one return's deviation.${least} That error is noise in every advantage of the group.${help}`;
 }
 
 function sampleName({ judged, trace, run }, sample) {

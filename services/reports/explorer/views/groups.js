@@ -91,12 +91,28 @@ function formationNote({ judged, choice }) {
   return `Each dot is one ${what} of this update. ${where}`;
 }
 
-function hiddenNotes({ judged }, role) {
+// Why there are fewer clusters or bins of a role than were asked for; null where there are as many.
+function fewerThanAsked(judged, choice) {
+  const { strategy } = judged;
+  if (!strategy.clusters && strategy.id !== "bins") return null;
+  const counts = new Map();
+  for (const group of judged.groups.filter(({ key }) => key.length > 1)) {
+    counts.set(group.key[0], (counts.get(group.key[0]) ?? 0) + 1);
+  }
+  const most = counts.size > 0 ? highestOf([...counts.values()]) : 0;
+  if (most >= choice.number) return null;
+  return `${choice.number} groups of a role were asked for, and no role has more than ${most}: the numbers that divide ` +
+    "them have too few values, or the others are too small and fell back.";
+}
+
+function hiddenNotes({ judged, choice }, role) {
   const groups = groupsOfRole(judged, role);
   const notes = [];
   if (groups.length > MOST_COLUMNS) {
     notes.push(notice(`The ${MOST_COLUMNS} largest of ${groups.length} groups stand here; the table below has all.`));
   }
+  const fewer = fewerThanAsked(judged, choice);
+  if (fewer !== null) notes.push(notice(fewer));
   const samples = judged.samples.filter((sample) => role === "all" || sample.role === role).length;
   if (samples > MOST_DOTS) {
     notes.push(notice(`${formatNumber(MOST_DOTS)} of ${formatNumber(samples)} dots are drawn, evenly chosen.`));
@@ -126,7 +142,9 @@ function shortName({ judged, choice, trace }, index, role) {
     return role === "all" ? `${key[0]}, ${range}` : range;
   }
   if (role === "all" || key.length < 2 || level === RUNNING_LEVEL) return judged.names[index];
-  return key.filter((part) => part !== role).map(keyText).join(", ");
+  const parts = key.filter((part) => part !== role).map(keyText);
+  const telling = parts.filter((part) => part !== "none"); // such as no scenario
+  return (telling.length > 0 ? telling : parts).join(", ");
 }
 
 function rangeOfPart(cuts, part) {

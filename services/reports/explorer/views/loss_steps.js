@@ -151,6 +151,14 @@ function differences({ rows }) {
   return element("p", { class: "soft" }, text);
 }
 
+// Whose tokens the update's figures are about.
+function recordedText(trace, run) {
+  const episodes = new Set(trace.tokens.map(({ turn }) => trace.episodeOfTurn[turn]));
+  const roles = [...new Set([...episodes].map((episode) => roleOf(run, trace.episodes.role[episode]).label))];
+  return `Recorded are the tokens of ${counted(episodes.size, "episode")}, of ${roles.join(", ")}, other ones in each ` +
+    `update; this update trained ${formatNumber(sumOf(trace.turns.trained))} tokens in all.`;
+}
+
 // What clipping removed of the recorded tokens' pull.
 function clippingFigure({ rows, run, trace, choose, choice }) {
   const { places, losses, weights, tokens } = rows;
@@ -177,9 +185,10 @@ function clippingFigure({ rows, run, trace, choose, choice }) {
   const removed = before > 0 ? Math.max(0, 1 - after / before) : 0;
   return element("section", { class: "card padded", id: "clipping" }, element("h3", {}, "What did clipping remove?"),
     element("p", { class: "headline" }, `${counted(clipped.length, "token")} of ${formatNumber(places.length)} recorded ` +
-      `(${percent(clipped.length / places.length)}), and ${percent(removed)} of their pull.`),
-    element("p", { class: "soft" }, `Recorded are the tokens of whole blocks of episodes, another block each update; the ` +
-      `update trained ${formatNumber(sumOf(trace.turns.trained))} tokens.`),
+      `(${percent(clipped.length / places.length)}) were clipped, and with them ${percent(removed)} of all these tokens' pull.`),
+    element("p", { class: "soft" }, recordedText(trace, run) + (clipped.length === 0 ? "" : ` Inside ${
+      formatNumber(1 - rows.settings.epsilon)} to ${formatNumber(1 + rows.settings.epsilon_high)} nothing is clipped. ` +
+      "A slope below 0 would have made the token more likely.")),
     rows.settings.epsilon_high >= UNBOUNDED ? notice("Clipping is switched off here.") :
     rows.settings.loss_type === "cispo" ? notice("CISPO bounds the ratio and keeps every gradient, so it removes none.") :
     clipped.length === 0 ? notice("Ratios stayed inside the bounds: the weights had hardly moved since the tokens were " +

@@ -83,16 +83,30 @@ function section(title, ...children) {
   return element("section", {}, element("h2", {}, title), ...children);
 }
 
+const FIRST_ROWS = 12; // of a long table; a button shows the others
+
 // A table whose cells may be nodes; rows with ``onPress`` have a button in their first cell.
 function dataTable(head, rows, { caption, limit = 200 } = {}) {
+  const shownRows = rows.slice(0, limit);
   const columns = head.map((text) => element("th", { scope: "col" }, text));
-  const lines = rows.slice(0, limit).map(({ cells: [first, ...rest], onPress, selected }) => {
+  const lines = shownRows.map(({ cells: [first, ...rest], onPress, selected }) => {
     const name = onPress ? button(first, onPress, { class: "link", "aria-pressed": selected ? "true" : null }) : first;
     const cell = (value) => element("td", {}, typeof value === "number" ? formatNumber(value) : (value ?? "\u2013"));
     const look = { class: selected ? "selected" : null };
     return element("tr", look, element("th", { scope: "row" }, name), ...rest.map(cell));
   });
   const more = rows.length > limit ? [notice(`${formatNumber(rows.length - limit)} more rows are not shown.`)] : [];
+  const later = lines.length > FIRST_ROWS + 2 ? lines.slice(FIRST_ROWS) : [];
+  const key = `rows/${caption ?? head[0]}`;
+  const isOpen = later.length === 0 || pageMemory[key] || shownRows.slice(FIRST_ROWS).some(({ selected }) => selected);
+  if (!isOpen) {
+    for (const line of later) line.hidden = true;
+    more.unshift(button(`Show all ${formatNumber(lines.length)} rows`, ({ currentTarget }) => {
+      pageMemory[key] = true;
+      for (const line of later) line.hidden = false;
+      currentTarget.remove();
+    }, { class: "link" }));
+  }
   const title = caption ? element("caption", {}, caption) : null;
   const table = element("table", {}, title, element("thead", {}, element("tr", {}, ...columns)),
     element("tbody", {}, ...lines));

@@ -64,8 +64,8 @@ function nearlyConstantGroup() {
 
 function ownSampleInBaseline() {
   return experiment("A sample in its own baseline",
-    "The mean of a group holds a part of the very return it is compared with, so every advantage is too small by " +
-      "(n − 1) / n. Leaving the sample out removes that.",
+    "The mean of a group holds a part of the very return it is compared with, so every advantage is only " +
+      "(n − 1) / n of what it should be. Leaving the sample out removes that.",
     { size: { label: "Episodes in the group", values: [2, 3, 4, 8, 16, 32], value: 4 } },
     ({ size }) => {
       const returns = Array.from({ length: size }, (_, place) => (place === 0 ? 10 : 0));
@@ -161,7 +161,9 @@ function clippingIsOneSided() {
       high: { label: "Upper range", values: [0.05, 0.1, 0.2, 0.28, 0.4], value: 0.28 },
       dual: { label: "Dual clip", options: ["off", "2", "3"], value: "off" } },
     ({ epsilon, high, dual }) => {
-      const x = Array.from({ length: 61 }, (_, place) => place / 20);
+      const bounds = [1 - epsilon, 1 + high, ...(dual === "off" ? [] : [Number(dual)])]; // corners of the lines
+      const grid = Array.from({ length: 61 }, (_, place) => place / 20);
+      const x = [...new Set([...grid, ...bounds])].sort((left, right) => left - right);
       const settings = { epsilon, epsilon_high: high, delta: dual === "off" ? null : Number(dual) };
       const line = (advantage) => x.map((ratio) => -clippedSurrogate(Math.log(Math.max(ratio, 1e-9)), advantage,
         settings).value);

@@ -28,10 +28,13 @@ const QUESTIONS = [
   },
 ];
 
-// Groups by phase or, where the update had them already or cannot have them, by role; one mean where it had those.
+const hadPhases = (trace) => trace.grouping.keys.some((key) => key.split("+").includes("phase"));
+
+// Groups by phase or, where the update had them already, its keys without them; where there are no phases the groups by
+// role, or one mean where it had those.
 function otherThanTrained(trace, run) {
-  const hadPhases = trace.grouping.keys.some((key) => key.split("+").includes("phase"));
-  return !hadPhases && strategyProblem(strategyOf("phase"), trace, trace.learner) === null ? "phase" :
+  if (hadPhases(trace)) return "unphased";
+  return strategyProblem(strategyOf("phase"), trace, trace.learner) === null ? "phase" :
     trace.grouping.keys[0] === run.role_name ? "none" : "role";
 }
 
@@ -87,7 +90,7 @@ function questionList(context) {
 function runSentence({ run, trace }) {
   const world = run.about.world ? `, which plays ${run.about.world}` : "";
   const update = trace ? ` Its update ${trace.version} is shown: ${counted(trace.episodes.id.length, "episode")}, grouped by ${
-    trace.grouping.keys.join(" > ")}, with the loss ${trace.learner.loss_type}.` : "";
+    trace.grouping.keys.join(", where that is too small by ")}, with the loss ${trace.learner.loss_type}.` : "";
   return element("p", { class: "lead" }, `This is the run “${run.name}”${world}.${update}`);
 }
 
@@ -102,7 +105,7 @@ function startView(context) {
     section("Ask this run", questionList(context)),
     section("Look around", element("div", { class: "doors" }, ...viewsOf(context).filter(({ id }) => id !== "start").map(
       ({ id, title, about: text }) => element("div", { class: "card padded" },
-        button(title, () => choose({ view: id }), { class: "door" }), element("p", { class: "soft" }, text))))),
+        button(title, () => openTab(id), { class: "door" }), element("p", { class: "soft" }, text))))),
     glossary(context),
     section("The run", figures([["World", about.world],["Name", run.name], ["Commit", about.commit], ["Updates", about.updates],
       ["Games", about.games], ["Episodes", about.episodes], ["Updates in detail", Object.keys(run.traces).length]])),

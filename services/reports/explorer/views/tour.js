@@ -14,12 +14,12 @@ const TOUR = [
       "line says where you are; press any part to go back. The address keeps it, so you can send a link.",
   },
   {
-    title: "Episodes before grouping", changes: { view: "groups", formed: false }, at: ".formation",
+    title: "Episodes before grouping", changes: { view: "groups", formed: false, role: "all" }, at: ".formation",
     text: "Every dot is a sample of this update: an episode or one of its turns. Up is a higher return. On its own, that " +
       "tells little: some roles and phases simply earn more.",
   },
   {
-    title: "Groups form", changes: { view: "groups", formed: true }, at: ".formation",
+    title: "Groups form", changes: { view: "groups", formed: true, role: null }, at: ".formation",
     text: "Now each dot stands in its group, and the line is the group's mean: its baseline. Blue dots did better than " +
       "their group and are made more likely; orange ones less.",
   },

@@ -178,10 +178,10 @@ def test_two_strategies_are_compared_on_the_same_batch(opened: Open) -> None:
         drawn(page)
         page.locator("select[data-key=Other]").select_option("role")
         drawn(page)
-        expect(page.get_by_text(re.compile("turns the sign of"))).to_be_visible()
+        expect(page.get_by_text(re.compile("flips the sign of"))).to_be_visible()
         page.locator("select[data-key=Other]").select_option("trained")
         drawn(page)
-        expect(page.get_by_text(re.compile("turns the sign of 0 samples"))).to_be_visible()
+        expect(page.get_by_text(re.compile("flips the sign of 0 samples"))).to_be_visible()
         expect(page.locator("dd", has_text=re.compile(r"^1$")).first).to_be_visible()  # the cosine
 
 

@@ -31,7 +31,7 @@ def test_a_good_game_with_a_negative_advantage_is_explained(opened: Open, trace:
         page.get_by_role("button", name="Why did this good game get a negative advantage?").click()
         drawn(page)
         verdict = page.locator("#verdict").inner_text()
-        assert f"Its return {shown(value)} is better than" in verdict
+        assert f"its return {shown(value)} is better than" in verdict
         assert f"its advantage is {shown(advantage)}" in verdict
         assert "but below the mean" in verdict
         assert page.locator(".step").count() >= 4
@@ -42,7 +42,7 @@ def test_what_other_groups_would_have_changed_is_counted(opened: Open, trace: di
     with opened() as page:
         page.get_by_role("button", name="What would per-phase groups have changed?").click()
         drawn(page)
-        expect(page.locator("#comparison-text")).to_contain_text(f"turns the sign of {signs} sample")
+        expect(page.locator("#comparison-text")).to_contain_text(f"flips the sign of {signs} sample")
         expect(page.get_by_text("The update had groups by phase already")).to_be_visible()
 
 
@@ -62,7 +62,7 @@ def test_the_role_that_carried_an_update_is_named(opened: Open, trace: dict[str,
              for _ in range(turns)]  # fmt: skip
     pull = {role: sum(abs(a) for a, r in zip(trace["advantages"], roles, strict=True) if r == role) for role in roles}
     first = max(pull, key=lambda role: pull[role])
-    share = f"{shown(100 * pull[first] / sum(pull.values()))} %"
+    share = f"{round(100 * pull[first] / sum(pull.values()), 1):g} %"
     with opened() as page:
         page.get_by_role("button", name="Which country carried this update?").click()
         drawn(page)
@@ -92,7 +92,7 @@ def test_the_smallest_group_says_how_uncertain_it_is(opened: Open, trace: dict[s
         page.get_by_role("button", name="Is this group too small?").click()
         drawn(page)
         details = page.locator("#group-details")
-        expect(details).to_contain_text("its mean comes from 14 episodes, so it is uncertain by 27 %")
+        expect(details).to_contain_text("its mean comes from 14 episodes, so the mean's standard error is 27 %")
 
 
 def test_questions_are_about_what_the_run_did_whatever_was_tried_before(opened: Open, trace: dict[str, Any]) -> None:

@@ -78,28 +78,39 @@ function carriedFigure(context) {
     const all = sumOf([...pulls.values()]);
     const total = all || 1;
     const items = [...pulls].sort(([, left], [, right]) => right - left).map(([role, value]) => ({
-      name: roleOf(run, role).label, value: (100 * value) / total, color: roleOf(run, role).color,
+      name: roleOf(run, role).label, value: tenth((100 * value) / total), color: roleOf(run, role).color,
     }));
-    parts.push(element("div", { class: "carried", id: "carried" },
+    parts.push(element("div", { class: "carried" },
       element("p", { class: "headline" }, all > 0 ? `${items[0].name} carried update ${trace.version}: ${
-        formatNumber(items[0].value)} % of the pull.` : `Nothing carried update ${trace.version}: all its advantages are 0.`),
+        formatNumber(items[0].value)} % of the pull, where an equal share is ${formatNumber(tenth(100 / items.length))} %.${
+        weightOfFirst(context, [...pulls].sort(([, left], [, right]) => right - left)[0][0])}` : `Nothing carried update ${trace.version}: all its advantages are 0.`),
       all > 0 ? bars({ items, unit: "%" }) : null));
   }
   if (series.some(({ values }) => values.some((value) => value > 0))) {
     parts.push(stackedAreas({ x: run.course.version, series, xTitle: "update", yTitle: "sum of |advantage|",
       selected: selectedPlace(context), onSelect: goToUpdate(context) }));
   }
-  return element("figure", { class: "card padded" },
+  return element("figure", { class: "card padded", id: "carried" },
     element("h3", {}, `Which ${run.role_name} carried the update?`),
-    element("p", { class: "soft" }, "The pull of a role is the sum of its advantages' sizes: by so much its episodes " +
-      "move the policy before the normaliser."), ...parts);
+    element("p", { class: "soft" }, "A role's pull is the sum of the sizes of its advantages, whichever way they point: " +
+      "how much of the update is about its episodes, not how well it did."), ...parts);
+}
+
+const tenth = (value) => Math.round(10 * value) / 10;
+
+// A group weight is part of every advantage, and often the reason; empty where there are none.
+function weightOfFirst({ trained }, role) {
+  if (trained.settings.grouping.group_weights === "none") return "";
+  const sample = trained.samples.findIndex((each) => each.role === role);
+  return ` Its group weight of ${formatNumber(trained.weightOfSample[sample])} is part of that; 1 is the mean.`;
 }
 
 function weightsFigure(context) {
   const { run } = context;
   const names = Object.keys(run.course.weights);
   if (names.length === 0) return null;
-  const series = names.map((name) => ({ name, color: roleOf(run, name).color, values: run.course.weights[name].map((value) =>
+  const series = names.map((name) => ({ name: roleOf(run, name).label, color: roleOf(run, name).color, values:
+    run.course.weights[name].map((value) =>
     value ?? 0) }));
   return figureOf({
     title: "Group weights", note: "The factor on each group's advantages, stacked; their mean over episodes is 1.",
@@ -117,7 +128,8 @@ function levelsFigure(context) {
     name, values, color: CATEGORY_COLORS[place % CATEGORY_COLORS.length],
   }));
   return figureOf({
-    title: "Which key decided", note: "Samples whose advantage each key of the chain decided; those under running fell back.",
+    title: "Which key decided", note: "Samples whose advantage each key of the chain decided." + (
+      RUNNING_LEVEL in run.course.levels ? " Those under “running” found no group that is large enough." : ""),
     chart: stackedAreas({ x: run.course.version, series, xTitle: "update", yTitle: "samples", selected:
       selectedPlace(context), onSelect: goToUpdate(context) }),
     label: `Samples by level: ${series.map(({ name }) => name).join(", ")}.`,
