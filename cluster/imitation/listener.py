@@ -94,9 +94,11 @@ def learn_listener(
         )
     per_epoch = max(1, len(learned) // DECISIONS_PER_STEP)
     torch.set_num_threads(min(4, torch.get_num_threads()))
-    cloner = BehaviorCloner(model, learning_rate=learning_rate, steps=epochs * per_epoch)
+    # A judgement is one token and a sheet of orders many: by tokens the listener would hardly learn to judge.
+    steps = epochs * per_epoch
+    cloner = BehaviorCloner(model, learning_rate=learning_rate, steps=steps, normalizer="turn")
     before = cloner.held_out(measured)
-    advance = stage(f"learning from {len(learned):,} questions", epochs * per_epoch)
+    advance = stage(f"learning from {len(learned):,} questions", steps)
     for _ in range(epochs):
         for share in np.array_split(rng.permutation(len(learned)), per_epoch):
             cloner.step([learned[index] for index in share])

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from grpo_core.batching.microbatches import TrainingTurn, micro_batches
@@ -26,7 +27,8 @@ class BehaviorCloner:
     """Trains a causal LM in place to imitate demonstrated tokens.
 
     The loss is the mean negative log-likelihood of the chosen tokens over their admissible ids, in nats, without forced
-    tokens. The learning rate follows ``schedule``.
+    tokens; under the normaliser ``turn`` it is the mean of the turns' own means. The learning rate follows
+    ``schedule``.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class BehaviorCloner:
         tokens_per_microbatch: int = 4096,
         bf16: bool = False,
         optimizer: Literal["adamw", "muon"] = "adamw",
+        normalizer: Literal["token", "turn"] = "token",
         ranks: Sharding = ALONE,
     ) -> None:
         """Take a model and make its optimizer: AdamW, or Muon for the matrices of the blocks and AdamW for the rest.
@@ -58,12 +61,13 @@ class BehaviorCloner:
             highest = MUON_FACTOR * learning_rate
             self._optimizers.append((highest, torch.optim.Muon(matrices, lr=highest, weight_decay=WEIGHT_DECAY)))
         self._steps = max(1, steps)
+        self._normalizer = normalizer
         self._done = 0
         self._budget = tokens_per_microbatch
         self._ranks = ranks
 
     def step(self, turns: Sequence[TrainingTurn]) -> float:
-        """Take one optimizer step; returns the mean loss a token before it, in nats, over all ranks.
+        """Take one optimizer step; returns the loss before it, in nats, over all ranks.
 
         Raises:
             DivergenceError: the loss or its gradient is not finite.
@@ -72,8 +76,7 @@ class BehaviorCloner:
             for group in optimizer.param_groups:
                 group["lr"] = highest * schedule(self._done, self._steps)
             optimizer.zero_grad(set_to_none=True)
-        tokens = self._total(sum(len(turn.position_S) for turn in turns))
-        nothing, weights = np.zeros(len(turns), np.float32), np.full(len(turns), 1 / tokens)
+        nothing, weights = np.zeros(len(turns), np.float32), self._weights(turns)
         total = 0.0
         for micro in micro_batches(turns, nothing, weights, self._budget, self._device):
             chosen_N, _ = self._forward(micro)
@@ -102,6 +105,13 @@ class BehaviorCloner:
             nats -= float(chosen_N.sum())
             tokens += len(chosen_N)
         return self._total(nats) / self._total(tokens)
+
+    def _weights(self, turns: Sequence[TrainingTurn]) -> NDArray[np.float64]:
+        """What a token of each turn weighs in the loss."""
+        tokens = np.array([len(turn.position_S) for turn in turns], np.float64)
+        if self._normalizer == "turn":
+            return 1 / (np.maximum(tokens, 1) * self._total(len(turns)))
+        return np.full(len(turns), 1 / self._total(float(tokens.sum())))
 
     def _total(self, value: float) -> float:
         return float(self._ranks.total(np.array([value], np.float64))[0])

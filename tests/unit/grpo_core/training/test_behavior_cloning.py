@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Literal
 
@@ -71,6 +72,42 @@ def test_behavior_cloning_generalises_to_unseen_turns(
         cloner.step(turns[step % 3 * 200 : step % 3 * 200 + 200])
     assert before == pytest.approx(math.log(4), abs=0.02)
     assert cloner.held_out(unseen) < 0.85 * before
+
+
+def test_by_turns_a_short_answer_weighs_as_much_as_a_long_one() -> None:
+    model = make_model()
+    short, long = make_turns(1, seed=1)[0], longer_turn(seed=2)
+    losses = [
+        BehaviorCloner(copy.deepcopy(model), learning_rate=1e-3, steps=1).held_out([turn]) for turn in (short, long)
+    ]
+    tokens = [len(turn.position_S) for turn in (short, long)]
+    assert tokens == [1, 3]
+    by_turn = BehaviorCloner(
+        copy.deepcopy(model), learning_rate=1e-3, steps=1, normalizer="turn", tokens_per_microbatch=16
+    )
+    by_token = BehaviorCloner(copy.deepcopy(model), learning_rate=1e-3, steps=1, tokens_per_microbatch=16)
+    assert by_turn.step([short, long]) == pytest.approx(np.mean(losses), abs=1e-5)
+    assert by_token.step([short, long]) == pytest.approx(np.average(losses, weights=tokens), abs=1e-5)
+
+
+def longer_turn(seed: int) -> TrainingTurn:
+    """A turn with three trained tokens, each among four admissible ids."""
+    generator = np.random.default_rng(seed)
+    ids = [
+        np.sort(generator.choice(np.arange(2, VOCABULARY), size=4, replace=False)).astype(np.int32) for _ in range(3)
+    ]
+    turn = Turn(
+        prompt_ids=np.array([5, 6], np.int32),
+        completion_ids=np.array([*(each[0] for each in ids), 1], np.int32),
+        logprobs=np.zeros(4, np.float32),
+        trained_mask=np.array([True, True, True, False]),
+        admissible_ids=np.concatenate(ids),
+        admissible_offsets=np.array([0, 4, 8, 12], np.int32),
+        policy_version=0,
+        temperature=1.0,
+        phase="S1901M",
+    )
+    return training_turn(turn, 0, 0, 0)
 
 
 def test_micro_batches_do_not_change_a_step() -> None:
