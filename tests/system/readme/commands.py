@@ -261,7 +261,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "models/listener/listener.json",
     ),
     Run(
-        "entente evaluate keeper --press --against stabber+honest --until 1906 --seed 1 --save-games games/others",
+        "entente evaluate honest --press --against stabber+keeper --until 1906 --seed 1 --save-games games/others",
         "--games-per-country 1 --until 1901",
         "keeper against",
     ),
