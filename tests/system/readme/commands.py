@@ -263,7 +263,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Run(
         "entente evaluate honest --press --against stabber+keeper --until 1906 --seed 1 --save-games games/others",
         "--games-per-country 1 --until 1901",
-        "keeper against",
+        "honest against",
     ),
     Run("entente listen ask models/listener games/others", "--questions 2", "surprise"),
     Run(
