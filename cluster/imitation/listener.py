@@ -29,7 +29,7 @@ from services.environments.diplomacy.text.listener_language import ListenerLangu
 from services.inference.torch_backend.engine import TorchEngine
 
 DOCUMENT = "listener.json"  # in its folder
-FORMAT = 1
+FORMAT = 2
 HELD_OUT = 0.1  # share of the games that is only measured
 DECISIONS_PER_STEP = 64
 Stage = Callable[[str, int], Callable[[int], None]]  # name and steps -> what is called with steps done

@@ -14,6 +14,7 @@ from contextlib import suppress
 from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -139,11 +140,14 @@ class _Rank:
         steps = settings.epochs * per_epoch
         name = f"imitating {decisions:,} decisions"
         self._connection.send(StageBegan(name, steps))
+        budget: dict[str, Any] = (
+            {"tokens_per_microbatch": self._task.tokens_per_microbatch} if self._learns_alone else {}
+        )
         cloner = BehaviorCloner(
             model,
             learning_rate=settings.learning_rate,
             steps=steps,
-            **({"tokens_per_microbatch": self._task.tokens_per_microbatch} if self._learns_alone else {}),
+            **budget,
             bf16=self._task.bf16,
             optimizer=settings.optimizer,
             ranks=ranks,

@@ -3,8 +3,9 @@
 The prompt is the reader's own in compact notation, with the question at its end::
 
     FRANCE SPRING-MOVES 1902; ...; FROM ENGLAND PEACE; HOLDS ENGLAND PEACE; EXPECT ENGLAND
-    FRANCE SPRING-MOVES 1902; ...; FROM ENGLAND PEACE; HOLDS ENGLAND PEACE; JUDGE ENGLAND
+    FRANCE SPRING-MOVES 1902; ...; FROM ENGLAND PEACE; HOLDS ENGLAND PEACE; JUDGE ENGLAND KEPT 1 BROKE 3
 
+With the press, the question ends with how many promises the partner has kept and broken, which tells most of all.
 The answer to ``EXPECT`` is the partner's order sheet, that to ``JUDGE`` one word, ``KEPT`` or ``BROKE``.
 """
 
@@ -17,7 +18,7 @@ from typing import ClassVar, Literal
 from services.environments.diplomacy.press.view import PressPosition
 from services.environments.diplomacy.text.language import DiplomacyLanguage
 from services.environments.diplomacy.text.press_language import PressLanguage
-from services.environments.diplomacy.text.press_notation import ORDERS
+from services.environments.diplomacy.text.press_notation import ORDERS, account_words
 from services.environments.language import Language
 from services.environments.playing import Slot
 
@@ -51,7 +52,9 @@ class ListenerLanguage(Language):
     def prompt(self, view: Heard, seat: str) -> str:
         """The reader's prompt, with the question."""
         found = (self._with if view.hears else self._without).prompt(view.view, seat)
-        return f"{found.removesuffix(ORDERS).rstrip('; ')}; {view.asked} {view.partner}"
+        account = view.view.press.accounts.get(view.partner) if view.hears else None
+        known = f" {account_words(account)}" if account else ""
+        return f"{found.removesuffix(ORDERS).rstrip('; ')}; {view.asked} {view.partner}{known}".rstrip()
 
     def slots(self, view: Heard, seat: str) -> tuple[Slot, ...]:  # noqa: ARG002
         """The partner's order sheet, or one of two words."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from services.environments.diplomacy.press.ledger import Account
 from services.environments.diplomacy.press.letters import EVERYBODY
 from services.environments.diplomacy.press.proposals import MARKS, SILENCE
 from services.environments.diplomacy.press.sayable import partners, sayable, sayable_to_all
@@ -63,8 +64,13 @@ def _promised(position: PressPosition) -> Iterator[str]:
         mark, other = ("OWES", promise.partner) if promise.giver == press.reader else ("HOLDS", promise.giver)
         yield f"{mark} {other} {promise.text}"
     for partner, account in press.accounts.items():
-        counts = (("KEPT", account.kept), ("BROKE", account.broken))
-        yield " ".join((partner, *(f"{word} {min(count, _MOST)}" for word, count in counts if count)))
+        yield f"{partner} {account_words(account)}".rstrip()
+
+
+def account_words(account: Account) -> str:
+    """How many promises were kept and broken, as in ``KEPT 3 BROKE 1``; empty if none was."""
+    counts = (("KEPT", account.kept), ("BROKE", account.broken))
+    return " ".join(f"{word} {min(count, _MOST)}" for word, count in counts if count)
 
 
 def letter_slots(position: PressPosition, *, public: bool) -> tuple[Slot, ...]:

@@ -65,10 +65,15 @@ def test_questions_are_about_the_partners_that_are_asked_for(folder: Path, games
 
 def test_prompts_end_with_the_question_and_have_the_press_only_where_it_is_heard(games: list[AskedGame]) -> None:
     tokens = TokenizedLanguage(LANGUAGE, TOKENIZER)
+    records = set()
     for each in games[0].judged:
         heard = Heard(each.view, each.partner, "JUDGE")
         text = LANGUAGE.prompt(heard, each.reader)
-        assert text.endswith(f"; JUDGE {each.partner}")
+        account = each.view.press.accounts.get(each.partner)
+        kept, broken = (account.kept, account.broken) if account else (0, 0)
+        record = (f" KEPT {kept}" if kept else "") + (f" BROKE {broken}" if broken else "")
+        records.add(record)
+        assert text.endswith(f"; JUDGE {each.partner}{record}")
         assert "HOLDS" in text
         assert TOKENIZER.unk_token_id not in tokens.prompt(heard, each.reader)
         plain = LANGUAGE.prompt(replace(heard, asked="EXPECT", hears=False), each.reader)
@@ -76,6 +81,7 @@ def test_prompts_end_with_the_question_and_have_the_press_only_where_it_is_heard
         assert not {"HOLDS", "FROM", "OWES", "KEPT"} & set(plain.split())
         slots = LANGUAGE.slots(replace(heard, asked="EXPECT"), each.reader)
         assert len(slots) == len(each.view.units[each.partner])
+    assert len(records) > 2
 
 
 def test_half_of_the_expected_orders_are_learned_without_the_press(games: list[AskedGame]) -> None:
