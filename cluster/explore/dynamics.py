@@ -26,7 +26,8 @@ _METRICS = (
 def dynamics(audits: Sequence[Audit], measured: RoleMeasures, members: Members) -> dict[str, Any]:
     """Return columns over the audited updates, and their versions.
 
-    ``group_returns`` has the groups that judged most samples, with their mean returns;
+    ``group_returns`` has the groups that judged most samples, with their mean returns; ``opponents`` is as
+    ``opponents_over_updates`` returns it;
     ``roles`` has for each role the episodes of the update, their mean reward and the means of its measures; ``spread``
     the size of the roles' advantages, the sum of absolute values, by which an update was carried. None: no value.
     """
