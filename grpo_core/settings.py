@@ -109,8 +109,8 @@ class GroupingSettings(Settings):
         min_length=1,
         examples=[["country+lineup", "country"]],
         description="Key expressions from fine to coarse, facts joined by '+': country, lineup, phase, "
-        "segment, own_centers, alliance, start_year, scenario, policy_opponents, task, fork; start_year:4 puts a "
-        "number known at the start into 4 quantile bins; auto, "
+        "segment, own_centers, alliance, with press act and at_peace, start_year, scenario, policy_opponents, task, "
+        "fork; start_year:4 puts a number known at the start into 4 quantile bins; auto, "
         "adaptive and dirichlet are clusters; a group under min_group_size falls back to the next, at last to a "
         'running mean per role; "choose": the one of choices that has predicted returns best in earlier batches',
     )

@@ -128,6 +128,9 @@ class Measure:
     even_note: str = ""  # says it after the figure: "of 34 centres that each of seven equal players holds"
     even_row: str = ""  # says it as a formula: "1/7 of the squared centres"
     only_evaluated: bool = False  # training does not follow it
+    # The outcome that says of how many things a game's value is the share, for a share of all things of all games: a
+    # game without any then says nothing. Empty: games weigh alike. It is the outcome of a measure of the same name.
+    weight: str = ""
 
     @property
     def row_name(self) -> str:
@@ -156,7 +159,7 @@ class Measure:
 
     def shown(self, value: float, digits: int | None = None) -> str:
         """A value as text: a share in percent, a mean with ``digits`` (None: its own) decimal places."""
-        if self.kind == "share":
+        if self.kind == "share" or self.weight:
             return f"{value:.0%}"
         return f"{value:.{self.digits if digits is None else digits}f}"
 

@@ -10,13 +10,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from cluster.runs.folder import has_sampling, sampling_of
 from grpo_core.errors import CheckpointError
 from grpo_core.files import read_json
-from grpo_core.models.pretrained import load_model, load_tokenizer, make_small_model
+from grpo_core.models.folder_files import some
+from grpo_core.models.pretrained import add_tokens, load_model, load_tokenizer, make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.champion.shipped import starting_folder
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.environment import World
 from services.environments.language import Language
-from services.inference.word_tokenizer import make_word_tokenizer
+from services.inference.word_tokenizer import make_word_tokenizer, with_words
 from services.settings import InferenceSettings
 
 
@@ -25,10 +26,14 @@ def make_policy(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load the policy that the config names, or make the small one with random weights.
 
-    A name is a folder, ``champion`` or a model of the Hub. Raises CheckpointError if its folder is not a usable model.
+    A name is a folder, ``champion`` or a model of the Hub. A small model whose tokenizer lacks words of the world, such
+    as those of letters, gets them. Raises CheckpointError if the folder is not a usable model.
     """
     if settings.path is not None:
-        return load_model(starting_folder(settings.path), getattr(torch, settings.dtype))
+        model, own = load_model(starting_folder(settings.path), getattr(torch, settings.dtype))
+        tokenizer = _with_words_of(language, own, settings.path)
+        add_tokens(model, max(tokenizer.get_vocab().values()) + 1, seed)
+        return model, tokenizer
     tokenizer = make_tokenizer(settings, language)
     model = make_small_model(
         settings,
@@ -44,9 +49,16 @@ def make_policy(
 def make_tokenizer(settings: PolicySettings, language: Language) -> PreTrainedTokenizerBase:
     """Make the tokenizer of the policy that the config names; raises as ``make_policy``."""
     if settings.path is not None:
-        return load_tokenizer(starting_folder(settings.path))
+        return _with_words_of(language, load_tokenizer(starting_folder(settings.path)), settings.path)
     words = (*language.words(), *(language.note_words() if settings.notes else ()))
     return make_word_tokenizer(words, language.word_pattern, language.joins)
+
+
+def _with_words_of(language: Language, tokenizer: PreTrainedTokenizerBase, path: str) -> PreTrainedTokenizerBase:
+    try:
+        return with_words(tokenizer, language.words(), language.joins)
+    except ValueError as error:
+        raise CheckpointError(f"{path} has learned another world's words: {error}") from error
 
 
 def check_policy(policy: PolicySettings, inference: InferenceSettings, language: Language) -> None:
@@ -62,7 +74,10 @@ def check_policy(policy: PolicySettings, inference: InferenceSettings, language:
     if has_sampling(folder) and (notes := sampling_of(folder).policy.notes) != policy.notes:
         own, theirs = (str(each).lower() for each in (policy.notes, notes))
         raise CheckpointError(f"{policy.path} has learned with policy.notes = {theirs}, and this run has {own}; set it")
-    tokens = TokenizedLanguage(language, load_tokenizer(folder), policy, inference)
+    tokens = TokenizedLanguage(language, make_tokenizer(policy, language), policy, inference)
+    if tokens.language is not language:
+        words = some(sorted({*language.optional_words()} - {*tokens.language.optional_words()}))
+        raise CheckpointError(f"{policy.path}: its tokenizer lacks words that this run's games need ({words})")
     config = read_json(folder / "config.json")
     positions = config.get("text_config", config).get("max_position_embeddings")
     if policy.prompt == "chat" and isinstance(positions, int) and positions < policy.context_length:

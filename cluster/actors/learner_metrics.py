@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from grpo_core.statistics.means import clustered_mean
-from grpo_core.statistics.rates import clustered_rate
+from grpo_core.statistics.rates import clustered_rate, counted_rate
 from grpo_core.types import Episode, RoleMeasures
 from services.metrics.catalogue import key
 from services.metrics.rolling_windows import EpisodeFacts
@@ -64,7 +64,14 @@ def role_intervals(windows: Mapping[str, Sequence[EpisodeFacts]], measured: Role
             blocks.setdefault(fact.block, []).append(fact)
         for measure in measured.trained:
             values = [[fact.values[measure.name] for fact in block] for block in blocks.values()]
-            if measure.kind == "share":
+            if measure.weight:
+                estimate = counted_rate(
+                    [
+                        [(fact.values[measure.name], fact.values[measure.weight]) for fact in own]
+                        for own in blocks.values()
+                    ]
+                )
+            elif measure.kind == "share":
                 estimate = clustered_rate(values)
             else:
                 estimate = clustered_mean(values, (measure.low, measure.high))

@@ -80,6 +80,21 @@ def make_small_model(
     return model.eval()
 
 
+def add_tokens(model: PreTrainedModel, vocab_size: int, seed: int) -> None:
+    """Give a model embeddings and outputs for a larger vocabulary, in place; those it has stay.
+
+    New tokens are about equally likely among one another, as in ``make_small_model``; equal seeds give equal weights.
+    """
+    known = model.config.vocab_size
+    if vocab_size <= known:
+        return
+    with torch.random.fork_rng(devices=()), torch.no_grad():
+        torch.manual_seed(seed)
+        model.resize_token_embeddings(vocab_size, mean_resizing=False)
+        if not model.config.tie_word_embeddings:
+            model.get_output_embeddings().weight[known:].normal_(std=_LM_HEAD_DEVIATION)
+
+
 def empty_model(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     """Make a causal LM without values, for weights that come later; memory is only taken as they are written."""
     with torch.device("meta"):

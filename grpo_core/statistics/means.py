@@ -20,7 +20,8 @@ def stratified_mean(
     The variance is the sum of the strata's squared standard errors over K^2, with degrees of freedom by Welch and
     Satterthwaite (Satterthwaite, Biometrics 2, 1946). None where a stratum is empty: the mean over the others would be
     another quantity. No interval where a stratum has a single value. Where all values are the least possible one, or
-    all the largest, that variance says nothing: the interval is ``_from_end``'s.
+    all the largest, that variance says nothing: the interval is ``_from_end``'s, and there is none in a range without
+    another end, such as that of counts.
     """
     if not strata or not all(strata.values()):
         return None
@@ -29,7 +30,9 @@ def stratified_mean(
     if any(len(values) == 1 for values in strata.values()):
         return Estimate(mean, None, None, n)
     squared, freedom = stratified_error(list(strata.values()))
-    if squared == 0 and mean in within and math.isfinite(within[1] - within[0]):
+    if squared == 0 and mean in within:
+        if not math.isfinite(within[1] - within[0]):
+            return Estimate(mean, None, None, n)
         return _from_end(mean, len(strata) * min(map(len, strata.values())), n, within, level)
     return student_estimate(mean, squared, freedom, n, within, level)
 

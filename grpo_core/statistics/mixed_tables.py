@@ -55,7 +55,8 @@ def mixed_mean(
     are Satterthwaite's, for independent seats of each stratum's own variance. With one seat a game this is
     ``stratified_mean``, with one stratum and equal variances ``clustered_mean``. Numbers of seats may differ.
 
-    None where a stratum has no seat. No interval where one game has all seats of a stratum.
+    None where a stratum has no seat. No interval where one game has all seats of a stratum, nor where all values are
+    the one end of a range without another end, such as counts that are all 0.
 
     Raises ValueError where a seat has another stratum.
     """
@@ -63,9 +64,11 @@ def mixed_mean(
     if fit is None:
         return None
     mean = float(fit.means_P[0])
-    if not math.isfinite(fit.freedom):
+    squared = float(fit.covariance[0, 0])
+    is_end_of_counts = squared == 0 and mean in within and not math.isfinite(within[1] - within[0])
+    if not math.isfinite(fit.freedom) or is_end_of_counts:
         return Estimate(mean, None, None, len(seats))
-    return student_estimate(mean, float(fit.covariance[0, 0]), fit.freedom, len(seats), within, level)
+    return student_estimate(mean, squared, fit.freedom, len(seats), within, level)
 
 
 def mixed_rate(seats: Sequence[Seat], strata: Sequence[str], *, level: float = LEVEL) -> Estimate | None:

@@ -72,6 +72,19 @@ def clustered_rate(clusters: Sequence[Sequence[float]], *, level: float = LEVEL)
     return Estimate(rate, *rate_interval(rate, effective, level, freedom), count)
 
 
+def counted_rate(clusters: Sequence[Sequence[tuple[float, float]]], *, level: float = LEVEL) -> Estimate | None:
+    """Return ``clustered_rate`` of zeros and ones told as shares: each pair is a share of ones and of how many.
+
+    None where nothing was counted.
+    """
+    return clustered_rate([_ones_first(cluster) for cluster in clusters], level=level)
+
+
+def _ones_first(shares: Sequence[tuple[float, float]]) -> list[float]:
+    ones = sum(round(share * count) for share, count in shares)
+    return [1.0] * ones + [0.0] * (sum(round(count) for _, count in shares) - ones)
+
+
 def rate_interval(rate: float, trials: float, level: float = LEVEL, freedom: float = math.inf) -> tuple[float, float]:
     """Return the ends of the interval of a rate from a real number of ``trials`` > 0, inside [0, 1].
 

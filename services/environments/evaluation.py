@@ -8,7 +8,7 @@ from typing import Any
 
 from grpo_core.statistics.estimate import Estimate
 from grpo_core.statistics.means import stratified_mean
-from grpo_core.statistics.rates import stratified_rate
+from grpo_core.statistics.rates import counted_rate, stratified_rate
 from grpo_core.types import Measure
 from services.environments.playing import Parts
 
@@ -38,6 +38,11 @@ class EvaluationResult:
     note: str = ""
 
 
+def counted(outcome: Mapping[str, float], measure: Measure) -> tuple[float, float]:
+    """A game's value of a measure with ``weight``, and of how many things it is the share."""
+    return outcome[measure.outcome], outcome[measure.weight]
+
+
 def stratified_row(
     results: Mapping[str, Sequence[EvaluationResult]], measures: Sequence[Measure], level: float = 0.95
 ) -> dict[str, Any]:
@@ -58,7 +63,12 @@ def stratified_row(
 def stratified_estimate(
     results: Mapping[str, Sequence[EvaluationResult]], measure: Measure, level: float = 0.95
 ) -> Estimate | None:
-    """A measure over results by role, each role with the same weight; None without data of a role."""
+    """A measure over results by role, each role with the same weight; None without data of a role.
+
+    A share of things that games have in different numbers is one of all of them, whatever the role.
+    """
+    if measure.weight:
+        return counted_rate([[counted(each.outcome, measure)] for own in results.values() for each in own], level=level)
     values = {role: [each.outcome[measure.outcome] for each in own] for role, own in results.items()}
     if measure.kind == "share":
         return stratified_rate({role: [bool(value) for value in own] for role, own in values.items()}, level=level)

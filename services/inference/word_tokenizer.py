@@ -47,8 +47,25 @@ def make_word_tokenizer(
     )
 
 
-def word_encoder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], tuple[int, ...]] | None:
-    """Make a fast ``encode`` for a tokenizer of ``make_word_tokenizer``; None for any other tokenizer."""
+def with_words(
+    tokenizer: PreTrainedTokenizerBase, words: Sequence[str], joins: Sequence[tuple[str, str]] = ()
+) -> PreTrainedTokenizerBase:
+    """Return a tokenizer of ``make_word_tokenizer`` with those of ``words`` that it lacks behind its own, in order.
+
+    The ids of its own words stay. Any other tokenizer is returned as it is, and so is one that lacks none. Raises
+    ``ValueError`` if its pattern does not give a word that it lacks as one word.
+    """
+    found = _listed(tokenizer)
+    if found is None:
+        return tokenizer
+    listed, pattern = found
+    known = set(listed)
+    lacking = [word for word in words if word not in known]
+    return make_word_tokenizer([*listed, *lacking], pattern, joins) if lacking else tokenizer
+
+
+def _listed(tokenizer: PreTrainedTokenizerBase) -> tuple[list[str], str] | None:
+    """The words of a tokenizer of ``make_word_tokenizer``, in the order of their ids, and its pattern; else None."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None or not isinstance(backend.model, models.WordLevel):
         return None
@@ -61,9 +78,16 @@ def word_encoder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], tuple[in
     except (KeyError, TypeError, ValueError):  # it splits text in another way
         return None
     made: dict[str, object] = json.loads(remade.backend_tokenizer.to_str())
-    if {**made, "decoder": None} != {**definition, "decoder": None}:
+    return None if {**made, "decoder": None} != {**definition, "decoder": None} else (listed, pattern)
+
+
+def word_encoder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], tuple[int, ...]] | None:
+    """Make a fast ``encode`` for a tokenizer of ``make_word_tokenizer``; None for any other tokenizer."""
+    found = _listed(tokenizer)
+    if found is None:
         return None
-    find, ids = re.compile(pattern).findall, {word: vocabulary[word] for word in listed}
+    listed, pattern = found
+    find, ids = re.compile(pattern).findall, {word: len(SPECIAL_TOKENS) + place for place, word in enumerate(listed)}
 
     def encode(text: str) -> tuple[int, ...]:
         try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from grpo_core.types import Episode, RoleMeasures
+from grpo_core.types import Episode, Measure, RoleMeasures
 from services.metrics.catalogue import key
 
 EPISODES = 100
@@ -32,7 +32,9 @@ class RoleSummary:
     reward: float
     reward_std: float | None  # Bessel-corrected; None with one episode
     phases: float
-    values: Mapping[str, float]  # of the measures that training follows, by name
+    values: Mapping[
+        str, float
+    ]  # of the measures that training follows, by name; without those that had nothing to measure
 
 
 class RoleWindows:
@@ -65,7 +67,7 @@ class RoleWindows:
             reward=fmean(rewards),
             reward_std=stdev(rewards) if len(rewards) > 1 else None,
             phases=fmean(fact.phases for fact in window),
-            values={each.name: fmean(fact.values[each.name] for fact in window) for each in self._measured.trained},
+            values={each.name: mean for each in self._measured.trained if (mean := _mean(window, each)) is not None},
         )
 
     def facts(self) -> Mapping[str, Sequence[EpisodeFacts]]:
@@ -104,6 +106,17 @@ class RoleWindows:
             role: deque((read_row(row, self._measured) for row in rows), maxlen=self._size)
             for role, rows in state.items()
         }
+
+
+def _mean(window: Collection[EpisodeFacts], measure: Measure) -> float | None:
+    """The mean over episodes, or over all things that they counted; None where there are none."""
+    if not measure.weight:
+        return fmean(fact.values[measure.name] for fact in window)
+    weights = [fact.values[measure.weight] for fact in window]
+    total = sum(weights)
+    if not total:
+        return None
+    return sum(weight * fact.values[measure.name] for weight, fact in zip(weights, window, strict=True)) / total
 
 
 def read_row(row: Sequence[Any], measured: RoleMeasures) -> EpisodeFacts:

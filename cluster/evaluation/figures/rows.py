@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cluster.evaluation.tables.table import Played
-from grpo_core.statistics.estimate import Estimate
+from grpo_core.statistics.estimate import Estimate, difference
 from grpo_core.statistics.mixed_tables import Seat, mixed_difference, mixed_mean, mixed_rate, mixed_rate_difference
 from grpo_core.statistics.paired import stratified_paired_difference
 from grpo_core.statistics.paired_rates import stratified_paired_rate_difference
 from grpo_core.statistics.quantiles import LEVEL
+from grpo_core.statistics.rates import counted_rate
 from grpo_core.types import Measure
 from services.environments.environment import World
-from services.environments.evaluation import EvaluationResult, stratified_row
+from services.environments.evaluation import EvaluationResult, counted, stratified_estimate, stratified_row
 
 ByRole = Mapping[str, Sequence[EvaluationResult]]
 
@@ -42,7 +43,12 @@ def difference_row(world: World, before: ByRole, after: ByRole, level: float = L
 
 
 def paired_estimate(measure: Measure, before: ByRole, after: ByRole, level: float = LEVEL) -> Estimate | None:
-    """The difference ``after - before`` of a measure over games that both played, stratified by role."""
+    """The difference ``after - before`` of a measure over games that both played, stratified by role.
+
+    Shares of things that games have in different numbers have no pairs: they count as independent.
+    """
+    if measure.weight:
+        return _independent(*(stratified_estimate(each, measure, level) for each in (before, after)))
     old, new = values_by_role(before, measure), values_by_role(after, measure)
     if measure.kind == "share":
         return stratified_paired_rate_difference(old, new, level=level)
@@ -69,6 +75,8 @@ def mixed_estimate(
     world: World, played: Sequence[Played], measure: Measure, before: int, after: int, level: float = LEVEL
 ) -> Estimate | None:
     """The difference ``after - before`` of two players of the same tables, over roles of equal weight."""
+    if measure.weight:
+        return _independent(*(_counted(played, player, world.roles, measure, level) for player in (before, after)))
     old, new = mixed_seats(played, before, measure), mixed_seats(played, after, measure)
     if measure.kind == "share":
         return mixed_rate_difference(old, new, world.roles, level=level)
@@ -92,12 +100,34 @@ def _mixed(
 ) -> dict[Measure, Estimate | None]:
     figures: dict[Measure, Estimate | None] = {}
     for measure in world.measures:
+        if measure.weight:
+            figures[measure] = _counted(played, player, roles, measure, level)
+            continue
         seats = mixed_seats(played, player, measure, roles)
         if measure.kind == "share":
             figures[measure] = mixed_rate(seats, roles, level=level)
         else:
             figures[measure] = mixed_mean(seats, roles, (measure.low, measure.high), level=level)
     return figures
+
+
+def _counted(
+    played: Sequence[Played], player: int, roles: Sequence[str], measure: Measure, level: float
+) -> Estimate | None:
+    """A player's share of all things that its seats had, clustered by game."""
+    clusters = [
+        [
+            counted(each.outcomes[role], measure)
+            for role, own in each.table.seats.items()
+            if own == player and role in roles
+        ]
+        for each in played
+    ]
+    return counted_rate(clusters, level=level)
+
+
+def _independent(before: Estimate | None, after: Estimate | None) -> Estimate | None:
+    return None if before is None or after is None else difference(before, after)
 
 
 def _cells(figures: Mapping[Measure, Estimate | None]) -> dict[str, Any]:

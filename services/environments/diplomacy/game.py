@@ -17,7 +17,7 @@ from diplomacy.utils.game_phase_data import GamePhaseData
 from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.errors import one_line
 from grpo_core.types import KeyValue
-from services.environments.diplomacy.alliances import AllianceLog
+from services.environments.diplomacy.alliances import NO_ALLY, AllianceLog
 from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, DrawVote, PastPhase, Position, segment
 from services.environments.diplomacy.press.letters import sent_at
@@ -153,9 +153,12 @@ class DiplomacyGame(Game):
             self._alliances.observe(*phase)
         self._unobserved.clear()
         position = self.position
-        act: dict[str, KeyValue] = {} if self.press is None else {"act": "letters" if self._talks else "orders"}
+        of_press: dict[str, KeyValue] = {}
+        if self.press is not None:
+            partners = "+".join(self.press.at_peace(position, power)) or NO_ALLY
+            of_press = {"act": "letters" if self._talks else "orders", "at_peace": partners}
         return {
-            **act,
+            **of_press,
             "phase": position.phase,
             "segment": segment(position.phase),
             "own_centers": len(position.centers[power]),

@@ -81,7 +81,7 @@ class Diplomacy(World):
             )
         if settings.press_rounds:
             self.measures = (*self.measures, *PRESS_MEASURES)
-            self.turn_facts = (*self.turn_facts, "act")
+            self.turn_facts = (*self.turn_facts, "act", "at_peace")
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -267,7 +267,10 @@ def _cells(
     cells = min(_BAR_CELLS, round((value - main.low) * _BAR_CELLS / full)) if 0 < full < math.inf else 0
     signed = "+.0%" if main.kind == "share" else f"+.{main.digits}f"
     return {
-        **{measure.name: measure.shown(summary.values[measure.name]) for measure in measured.trained},
+        **{
+            measure.name: measure.shown(summary.values[measure.name]) if measure.name in summary.values else DASH
+            for measure in measured.trained
+        },
         _BAR: Text("█" * cells, style=color),
         _CHANGE: Text(DASH if change is None else f"{change:{signed}}", style=change_style),
         _COURSE: Text(course, style=color),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from grpo_core.types import Measure
@@ -105,40 +106,44 @@ IN_RUNS = (  # by their names in summary.json
 )
 _PHASE = "a movement phase in which it had units"
 PRESS_MEASURES = (  # of games with press
-    _mean("letters", "letters", "Letters", f"letters it sent, {_PHASE}", high=60.0),
-    _mean("promises", "promises", "Promises", "promises it gave that could be broken", high=1e4),
+    _mean("letters", "letters", "Letters", f"letters it sent, {_PHASE}", high=inf),
+    _mean("promises", "promises", "Promises", "promises it gave that could be broken", high=inf),
+    _mean("promises_broken", "promises_broken", "Promises broken", "promises it gave and broke", high=inf),
     _mean(
-        "promises_broken", "promises_broken", "Promises broken",
-        "of these it broke; over promises it is the share of all", high=1e4,
+        "honesty", "honesty", "Honesty", "share of all promises it gave that it kept; none where it gave none",
+        weight="promises",
     ),
-    _mean("honesty", "honesty", "Honesty", "share of these that it kept, mean over games; 1 where it gave none"),
+    _mean(
+        "partners_promises", "partners_promises", "Promises of partners", "promises to it that could be broken",
+        high=inf,
+    ),
     _mean(
         "partners_honesty", "partners_honesty", "Honesty of partners",
-        "share of such promises to it that others kept, mean over games; 1 where there were none",
+        "share of all promises to it that others kept; none where there were none", weight="partners_promises",
     ),
     _mean(
         "cross_supports", "cross_supports", "Cross-supports",
-        f"its orders that support or convoy another power's unit, {_PHASE}", high=17.0,
+        f"its orders that support or convoy another power's unit, {_PHASE}", high=inf,
     ),
     _mean(
         "cross_supports_received", "cross_supports_received", "Cross-supports received",
-        f"others' orders that support or convoy its units, {_PHASE}", high=33.0,
+        f"others' orders that support or convoy its units, {_PHASE}", high=inf,
     ),
     _mean(
         "effective_cross_supports", "effective_cross_supports", "Effective cross-supports",
-        f"its supports of others without which units would stand elsewhere, {_PHASE}", high=17.0,
+        f"its supports of others without which units would stand elsewhere, {_PHASE}", high=inf,
     ),
     _mean(
         "effective_cross_supports_received", "effective_cross_supports_received", "Effective cross-supports received",
-        f"such supports by others of its units, {_PHASE}", high=33.0,
+        f"such supports by others of its units, {_PHASE}", high=inf,
     ),
     _mean(
         "attacks", "attacks", "Attacks",
-        f"its orders against a power's unit or centre, summed over powers, {_PHASE}", high=102.0,
+        f"its orders against a power's unit or centre, summed over powers, {_PHASE}", high=inf,
     ),
     _mean(
         "attacks_received", "attacks_received", "Attacks received",
-        f"others' orders against its units or centres, {_PHASE}", high=102.0,
+        f"others' orders against its units or centres, {_PHASE}", high=inf,
     ),
 )  # fmt: skip
 EVALUATED = (*RESULTS, *ORDERS, *IN_RUNS)

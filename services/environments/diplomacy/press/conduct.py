@@ -85,6 +85,7 @@ class ConductLog:
             "promises": float(sum(each.promises_kept + each.promises_broken for each in given)),
             "promises_broken": float(sum(each.promises_broken for each in given)),
             "honesty": _honesty(given),
+            "partners_promises": float(sum(each.promises_kept + each.promises_broken for each in got)),
             "partners_honesty": _honesty(got),
             "cross_supports": a_phase(given, "supports"),
             "cross_supports_received": a_phase(got, "supports"),
@@ -96,7 +97,7 @@ class ConductLog:
 
 
 def _honesty(conduct: Iterable[Conduct]) -> float:
-    """The share of tested promises that were kept; 1 where there were none."""
+    """The share of tested promises that were kept; 1 where there were none, which then weighs nothing."""
     kept = broken = 0
     for each in conduct:
         kept += each.promises_kept

@@ -44,17 +44,18 @@ class Ledger:
     ) -> tuple[Verdict, ...]:
         """Compare the legal orders of a movement phase with what was promised before it.
 
-        A broken promise ends, and so does what the partner has promised in return. An order that was promised to a
-        power never breaks another promise to it. In the accounts PEACE and ALLY of a pair are one promise a phase.
+        A broken promise ends, and so does what the partner has promised in return. An order that a power has asked for
+        never breaks another promise to it; one that was only announced to it may, such as an attack under a peace. In
+        the accounts PEACE and ALLY of a pair are one promise a phase.
         """
         wanting = frozenset(wanting_draw)
         bound = dict.fromkeys((*self.holding(position.phase), *promises))
-        agreed = {(each.giver, each.partner, each.about) for each in bound if each.kind == "ORDER"}
+        asked_for = {(each.giver, each.partner, each.about) for each in bound if each.is_asked_for}
 
         def judged(promise: Promise) -> Verdict:
             given = orders.get(promise.giver, ())
             if promise.kind != "ORDER":
-                given = [order for order in given if (promise.giver, promise.partner, order) not in agreed]
+                given = [order for order in given if (promise.giver, promise.partner, order) not in asked_for]
             return verdict(promise, position, given, wants_draw=promise.giver in wanting)
 
         found = tuple(map(judged, without_repetitions(bound)))

@@ -16,12 +16,12 @@ class Negotiation:
     def __init__(self, position: Position) -> None:
         self._position = position
         self._open: dict[tuple[str, str], list[Proposal]] = {}  # (sender, recipient) -> proposals without an answer
-        self._promises: dict[Promise, None] = {}  # ordered, without repetitions
+        self._promises: dict[tuple[str, ...], Promise] = {}  # by who promises whom what: see ``_bind``
 
     @property
     def promises(self) -> tuple[Promise, ...]:
         """The promises of this negotiation, in the order in which they were made."""
-        return tuple(self._promises)
+        return tuple(self._promises.values())
 
     def open(self, sender: str, recipient: str) -> tuple[Proposal, ...]:
         """What ``sender`` has proposed to ``recipient`` that waits for an answer."""
@@ -31,7 +31,8 @@ class Negotiation:
         """Take the letters of one round, which all were written without knowing the others'.
 
         Answers mean the proposals of earlier rounds. Two powers that propose the same to each other in one round have
-        agreed. Letters to all powers bind no power.
+        agreed. A power that promises another order of a unit to the same partner has changed its mind openly: only the
+        last one binds it. Letters to all powers bind no power.
         """
         private = [letter for letter in letters if letter.recipient != EVERYBODY]
         for letter in private:
@@ -68,14 +69,20 @@ class Negotiation:
     def _agree(self, proposer: str, other: str, proposal: Proposal) -> None:
         match proposal.kind:
             case "ASK":
-                self._bind(other, proposer, "ORDER", proposal.about)
+                self._bind(other, proposer, "ORDER", proposal.about, is_asked_for=True)
             case "PEACE" | "ALLY" | "DMZ" | "DRAW" as kind:
                 self._bind(proposer, other, kind, proposal.about)
                 self._bind(other, proposer, kind, proposal.about)
 
-    def _bind(self, giver: str, partner: str, kind: PromiseKind, about: str) -> None:
-        if kind != "ORDER" or self._is_legal(about, giver):
-            self._promises[Promise(giver, partner, kind, about, self._position.phase)] = None
+    def _bind(self, giver: str, partner: str, kind: PromiseKind, about: str, *, is_asked_for: bool = False) -> None:
+        if kind == "ORDER" and not self._is_legal(about, giver):
+            return
+        what = about[2:].partition(" ")[0] if kind == "ORDER" else about  # one order for each place
+        earlier = self._promises.pop((giver, partner, kind, what), None)
+        asked_before = earlier is not None and earlier.about == about and earlier.is_asked_for
+        self._promises[giver, partner, kind, what] = Promise(
+            giver, partner, kind, about, self._position.phase, is_asked_for=is_asked_for or asked_before
+        )
 
     def _is_legal(self, order: str, power: str) -> bool:
         place = order[2:].partition(" ")[0]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.press.deeds import deed, helps, is_against
 from services.environments.diplomacy.press.proposals import Proposal
 
@@ -25,6 +25,7 @@ class Promise:
     kind: PromiseKind
     about: str  # the third power of ALLY, the province of DMZ, the order of ORDER; else ""
     phase: str  # the movement phase before which it was made
+    is_asked_for: bool = False  # an ORDER that the partner asked for: it breaks no other promise to it
 
     @property
     def text(self) -> str:
@@ -44,6 +45,17 @@ class Verdict:
     phase: str
     kept: bool
     tested: bool  # whether the giver had a legal order that breaks it
+
+
+def at_peace(promises: Iterable[Promise], power: str) -> tuple[str, ...]:
+    """The powers with which ``power`` has a peace or an alliance among these promises, in the order of ``POWERS``."""
+    partners = {
+        partner
+        for promise in promises
+        if promise.kind in ("PEACE", "ALLY") and power in (promise.giver, promise.partner)
+        for partner in (promise.giver, promise.partner)
+    }
+    return tuple(partner for partner in POWERS if partner in partners and partner != power)
 
 
 def verdict(promise: Promise, position: Position, orders: Sequence[str], *, wants_draw: bool = False) -> Verdict:

@@ -10,6 +10,9 @@
 ``ACCEPT``, ``REJECT``           The answer to all that the recipient has proposed and that is still open.
 ``PASS``                         Nothing is said; no message is sent.
 ===============================  ======================================================================================
+
+Promises are about the orders of movement phases: retreats and adjustments break none. Of several orders of one unit
+that a power promises to the same partner before a phase, the last one counts.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.press.ledger import tested_promises
-from services.environments.diplomacy.press.promises import Promise, Verdict
+from services.environments.diplomacy.press.promises import Promise, Verdict, at_peace
 from services.environments.diplomacy.rules.movement import Movement
 
 
@@ -33,12 +32,5 @@ def joint_outcome(holding: Sequence[Promise], changes: Mapping[str, int], power:
 
     ``holding`` are the promises that still hold, ``changes`` the centres that each power gained in a phase.
     """
-    partners = [
-        partner
-        for partner in POWERS
-        if any(
-            promise.kind in ("PEACE", "ALLY") and {promise.giver, promise.partner} == {power, partner}
-            for promise in holding
-        )
-    ]
+    partners = at_peace(holding, power)
     return fmean(changes[partner] for partner in partners) if partners else 0.0

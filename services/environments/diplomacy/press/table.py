@@ -12,7 +12,7 @@ from services.environments.diplomacy.press.english import understand
 from services.environments.diplomacy.press.ledger import Ledger, without_repetitions
 from services.environments.diplomacy.press.letters import EVERYBODY, NOTES, Letter, cleaned, letters_for
 from services.environments.diplomacy.press.negotiation import Negotiation
-from services.environments.diplomacy.press.promises import Verdict
+from services.environments.diplomacy.press.promises import Verdict, at_peace
 from services.environments.diplomacy.press.proposals import SILENCE
 from services.environments.diplomacy.press.rewards import cooperation, honesty, joint_outcome
 from services.environments.diplomacy.press.sayable import partners
@@ -90,6 +90,15 @@ class PressTable:
                 left=self._left(power),
             ),
         )
+
+    def at_peace(self, position: Position, power: str) -> tuple[str, ...]:
+        """The powers with which ``power`` has a peace or an alliance now, in the order of ``POWERS``.
+
+        Promises of this negotiation count as soon as their round is over, so this is known before what is decided now.
+        """
+        self._enter(position)
+        holding = self.ledger.holding(position.phase)
+        return at_peace(holding if self._negotiation is None else (*holding, *self._negotiation.promises), power)
 
     def known_of(self, position: Position, partner: str, reader: str, *, hears: bool = True) -> PressPosition:
         """What ``reader`` knows of ``partner``'s view: the press between the two, or none of it.

@@ -18,7 +18,7 @@ _ROW_PX, _MARGINS_PX = 30, 110
 # name, title, unit, measures with the names of their lines, note
 _CHARTS = (
     ("honesty", "Honesty", "share", (("honesty", "of the policy"), ("partners_honesty", "of its partners")),
-     "Share of the promises that were kept, of those that could be broken; 1 where there were none."),
+     "Share of the promises that were kept, of those that could be broken; no data where there were none."),
     ("supports", "Cross-supports", "a movement phase",
      (("cross_supports", "given"), ("cross_supports_received", "received"),
       ("effective_cross_supports", "given, effective"), ("effective_cross_supports_received", "received, effective")),

@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from cluster.actors.initial_policy import check_policy, make_policy
 from cluster.configs.loader import load_config
 from cluster.runs.folder import EXPORTED
 from grpo_core.errors import CheckpointError
-from grpo_core.models.pretrained import save_model
+from grpo_core.models.pretrained import make_small_model, save_model
+from grpo_core.settings import PolicySettings
+from opponents.players.llm_policy import TokenizedLanguage
+from services.inference.word_tokenizer import make_word_tokenizer
 from tests.chat_models import save_chat_model
 
 
@@ -44,6 +48,36 @@ def test_a_model_without_a_template_is_refused_for_chat_prompts_alone(folder: Pa
     with pytest.raises(CheckpointError, match="has no chat template"):
         check(tmp_path, "policy.prompt=chat", "inference.max_completion_length=400")
     check(tmp_path, "inference.max_completion_length=400")
+
+
+def test_a_small_policy_without_press_learns_to_write_letters(tmp_path: Path) -> None:
+    """Its words of letters are new, and it plays as before where no letters are due."""
+    before = load_config("smoke", [])
+    model, tokenizer = make_policy(before.policy, 0, before.world.language)
+    save_model(model, tokenizer, tmp_path / "model")
+    press = load_config("smoke", [f"policy.path={tmp_path / 'model'}", "game.press_rounds=1"])
+    check_policy(press.policy, press.inference, press.world.language)
+    grown, more = make_policy(press.policy, 0, press.world.language)
+    language = press.world.language
+    tokens = TokenizedLanguage(language, more, press.policy, press.inference)
+    assert tokens.language is language
+    view = press.world.new_game("", "FRANCE", 0).view("FRANCE")
+    slots = tokens.slots(view, "FRANCE")
+    assert slots
+    assert all(more.unk_token_id not in more.encode(line) for slot in slots for line in slot.alternatives)
+    assert grown.config.vocab_size == len(more) > len(tokenizer)
+    prompt = torch.tensor([TokenizedLanguage(before.world.language, tokenizer).prompt(
+        before.world.new_game("", "FRANCE", 0).view("FRANCE"), "FRANCE")])  # fmt: skip
+    with torch.no_grad():
+        assert torch.equal(grown(prompt).logits[..., : len(tokenizer)], model(prompt).logits)
+
+
+def test_a_policy_of_another_world_is_refused(tmp_path: Path) -> None:
+    other = make_word_tokenizer(["p", "q"], r"[pq]")
+    model = make_small_model(PolicySettings(), len(other), eos_id=2, bos_id=1, pad_id=0, seed=0)
+    save_model(model, other, tmp_path / "model")
+    with pytest.raises(CheckpointError, match="has learned another world's words"):
+        check(tmp_path / "model")
 
 
 def test_a_missing_model_is_one_line_that_says_how_to_fetch_it() -> None:

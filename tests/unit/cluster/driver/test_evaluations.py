@@ -226,7 +226,7 @@ def test_the_trained_policy_is_evaluated_once_more_without_its_letters(tmp_path:
 
     def evaluate(games: Sequence[EvaluationGame], *_: object) -> list[EvaluationResult]:
         muted.extend({(game.against, game.is_muted) for game in games})
-        letters = dict.fromkeys((measure.outcome for measure in config.world.measures), 0.5)
+        letters = dict.fromkeys((measure.outcome for measure in config.world.measures), 0.5) | {"promises": 2.0}
         return [EvaluationResult(game.role, game.number, letters) for game in games]
 
     def made() -> Sequence[str]:

@@ -10,6 +10,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerB
 
 from grpo_core.errors import CheckpointError
 from grpo_core.models.pretrained import (
+    add_tokens,
     load_model,
     make_small_model,
     named_tensors,
@@ -45,6 +46,25 @@ def saved(tmp_path_factory: pytest.TempPathFactory, tokenizer: PreTrainedTokeniz
 @pytest.fixture
 def folder(saved: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "policy"))
+
+
+def test_new_tokens_leave_what_the_model_says_of_its_own() -> None:
+    model, other, same = tiny(), tiny(), tiny()
+    ids = torch.arange(4, 20)[None]
+    before = model(ids).logits
+    state = torch.random.get_rng_state()
+    for each, seed in ((model, 3), (same, 3), (other, 4)):
+        add_tokens(each, VOCABULARY + 5, seed)
+    assert torch.equal(torch.random.get_rng_state(), state), "the caller's random state was touched"
+    assert model.config.vocab_size == VOCABULARY + 5
+    with torch.no_grad():
+        after = model(ids).logits
+    assert torch.equal(after[..., :VOCABULARY], before)
+    assert after[..., VOCABULARY:].softmax(-1).sub(1 / 5).abs().max() < 0.05, "about uniform among the new ones"
+    assert weights_payload(model) == weights_payload(same) != weights_payload(other)
+    kept = weights_payload(model)
+    add_tokens(model, VOCABULARY, 5)
+    assert weights_payload(model) == kept
 
 
 @pytest.mark.parametrize(("settings", "kind"), [(TINY, Qwen3ForCausalLM), (LLAMA, LlamaForCausalLM)])

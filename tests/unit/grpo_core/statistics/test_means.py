@@ -52,7 +52,13 @@ def test_strata_at_one_end_are_as_many_trials_as_the_smallest_would_give() -> No
         assert estimate.interval == pytest.approx((0.0, 34 * (1 - 0.025 ** (1 / 6))))
 
 
-@pytest.mark.parametrize(("value", "within"), [(0.5, SHARE), (0.0, (0.0, math.inf)), (1.0, UNBOUNDED)])
+def test_counts_that_are_all_zero_leave_open_how_rare_they_are() -> None:
+    estimate = stratified_mean({"a": [0.0] * 4, "b": [0.0] * 4}, (0.0, math.inf))
+    assert estimate is not None
+    assert (estimate.mean, estimate.interval, estimate.n) == (0.0, None, 8)
+
+
+@pytest.mark.parametrize(("value", "within"), [(0.5, SHARE), (3.0, (0.0, math.inf)), (1.0, UNBOUNDED)])
 def test_equal_values_elsewhere_say_nothing_of_the_width(value: float, within: tuple[float, float]) -> None:
     estimate = stratified_mean({"a": [value] * 4}, within)
     assert estimate is not None

@@ -14,6 +14,7 @@ from scipy import optimize, stats
 from grpo_core.statistics.means import clustered_mean
 from grpo_core.statistics.rates import (
     clustered_rate,
+    counted_rate,
     rate_interval,
     stratified_rate,
     stratified_score_end,
@@ -63,6 +64,19 @@ def test_clustered_rate_holds_its_estimate_inside_zero_to_one(clusters: list[lis
     assert estimate.interval is not None
     low, high = estimate.interval
     assert 0 <= low <= estimate.mean <= high <= 1
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), max_size=4), max_size=6))
+def test_shares_of_counted_things_are_the_zeros_and_ones_that_they_stand_for(
+    counts: list[list[tuple[int, int]]],
+) -> None:
+    shares = [[(ones / (ones + zeros) if ones + zeros else 1.0, ones + zeros) for ones, zeros in own] for own in counts]
+    values = [[value for ones, zeros in own for value in [1.0] * ones + [0.0] * zeros] for own in counts]
+    found, expected = counted_rate(shares), clustered_rate(values)
+    assert (found is None) == (expected is None)
+    if found is not None and expected is not None:
+        assert (found.mean, found.n) == (pytest.approx(expected.mean), expected.n)
+        assert found.interval == (None if expected.interval is None else pytest.approx(expected.interval))
 
 
 def test_stratified_rate_of_one_stratum_and_of_equal_strata_is_wilsons() -> None:

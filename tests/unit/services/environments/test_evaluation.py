@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from grpo_core.statistics.means import stratified_mean
-from grpo_core.statistics.rates import stratified_rate
+from grpo_core.statistics.rates import clustered_rate, stratified_rate
+from grpo_core.types import Measure
 from services.environments.evaluation import EvaluationResult, stratified_row
 from services.environments.settings import EvaluationSettings, GamesPerRole, NoSettings
 from tests.unit.services.environments.tiny_world import SEATS, Tiny
@@ -87,6 +89,22 @@ def test_roles_without_games_are_left_out_and_no_games_give_no_figures() -> None
         "second_rate": None,
         "second_rate_ci95": None,
     }
+
+
+def test_a_share_of_things_that_games_have_in_different_numbers_is_one_of_all_things() -> None:
+    told = Measure("told", "told", "Told", "promises", "mean", high=math.inf)
+    kept = Measure("kept", "kept", "Kept", "share kept", "mean", weight="told")
+    games = {
+        role: [EvaluationResult(role, n, {"told": count, "kept": share}) for n, (count, share) in enumerate(own)]
+        for role, own in {"A": [(8.0, 0.25), (0.0, 1.0)], "B": [(2.0, 1.0)], "C": [(0.0, 1.0)]}.items()
+    }
+    row = stratified_row(games, (told, kept))
+    assert row["kept"] == pytest.approx(0.4)
+    expected = clustered_rate([[1.0] * 2 + [0.0] * 6, [1.0] * 2])
+    assert expected is not None
+    assert row["kept_ci95"] == pytest.approx(list(expected.interval or ()))
+    silent = stratified_row({"A": games["A"][1:], "C": games["C"]}, (told, kept))
+    assert (silent["told"], silent["kept"], silent["kept_ci95"]) == (0.0, None, None)
 
 
 def test_an_interval_stays_in_the_measure_s_range() -> None:

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from services.environments.diplomacy.rules.orders import WORD_PATTERN
 from services.environments.diplomacy.text.notation import words
-from services.inference.word_tokenizer import SPECIAL_TOKENS, make_word_tokenizer, word_encoder
+from services.inference.word_tokenizer import SPECIAL_TOKENS, make_word_tokenizer, with_words, word_encoder
 
 TEXT = "A PAR - BUR\nF STP/SC S A MOS - LVN\nWAIVE\n"
 
@@ -47,6 +47,23 @@ def test_standard_files_load_with_the_standard_class(tmp_path: Path) -> None:
 def test_words_that_the_pattern_does_not_match_are_refused(listed: list[str]) -> None:
     with pytest.raises(ValueError, match="word"):
         make_word_tokenizer(listed, WORD_PATTERN)
+
+
+def test_words_that_a_tokenizer_lacks_come_behind_its_own() -> None:
+    tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
+    assert with_words(tokenizer, words()[::-1]) is tokenizer
+    grown = with_words(tokenizer, ["PEACE", words()[0], "ACCEPT"])
+    assert grown.get_vocab() == tokenizer.get_vocab() | {"PEACE": len(tokenizer), "ACCEPT": len(tokenizer) + 1}
+    assert grown.encode(TEXT) == tokenizer.encode(TEXT)
+    assert word_encoder(grown) is not None
+    with pytest.raises(ValueError, match="the pattern does not give 'p q' as one word"):
+        with_words(tokenizer, ["p q"])
+
+
+def test_a_tokenizer_of_another_kind_gets_no_words() -> None:
+    other = make_word_tokenizer(words(), WORD_PATTERN)
+    other.backend_tokenizer.normalizer = normalizers.Lowercase()
+    assert with_words(other, ["PEACE"]) is other
 
 
 TOKENIZER = make_word_tokenizer(words(), WORD_PATTERN)

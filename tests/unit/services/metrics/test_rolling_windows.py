@@ -6,6 +6,8 @@ from statistics import fmean, stdev
 import pytest
 
 from grpo_core.types import Episode
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy
 from services.metrics.catalogue import check
 from services.metrics.rolling_windows import RoleWindows
 from tests.measured import CHAIRS, DIPLOMACY
@@ -55,6 +57,21 @@ def test_summary_uses_the_last_episodes_only() -> None:
     assert summary.reward == pytest.approx(fmean(rewards[-100:]))
     assert summary.reward_std == pytest.approx(stdev(rewards[-100:]))
     assert summary.values["win_rate"] == 0.5
+
+
+def test_a_share_of_counted_things_is_one_of_all_things_and_none_without_them() -> None:
+    windows = RoleWindows(Diplomacy(GameSettings(press_rounds=1)).measured)
+    windows.add(episode("FRANCE", 1.0, promises=0, honesty=1.0))
+    summary = windows.summary("FRANCE")
+    assert summary is not None
+    assert "honesty" not in summary.values
+    assert not any("honesty" in name for name in windows.metrics())
+    windows.add(episode("FRANCE", 1.0, promises=8, honesty=0.25))
+    windows.add(episode("FRANCE", 1.0, promises=2, honesty=1.0))
+    summary = windows.summary("FRANCE")
+    assert summary is not None
+    assert summary.values["honesty"] == pytest.approx(0.4)
+    assert windows.metrics()["entente_country_honesty{country=FRANCE}"] == pytest.approx(0.4)
 
 
 def test_metrics_are_in_the_catalogue() -> None:

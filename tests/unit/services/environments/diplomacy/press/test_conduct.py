@@ -77,6 +77,19 @@ def test_the_gains_of_partners_in_peace_are_joint() -> None:
     assert parts["FRANCE"]["joint_outcome"] == 0, "a broken peace joins no partner"
 
 
+def test_who_is_at_peace_is_known_before_each_decision() -> None:
+    game = DiplomacyGame(1902)
+    game.negotiate(PressRules(rounds=2))
+    found = []
+    for letters in ({"FRANCE": ["GERMANY PEACE", "ITALY PEACE"]}, {"GERMANY": ["FRANCE ACCEPT"]}, {}):
+        found.append([game.facts(power)["at_peace"] for power in ("FRANCE", "GERMANY", "ITALY")])
+        game.step(letters)
+    found.append([game.facts(power)["at_peace"] for power in ("FRANCE", "GERMANY", "ITALY")])
+    assert found[:2] == [["none"] * 3] * 2, "a proposal is no peace, and an answer of this round is not known in it"
+    assert found[2] == ["GERMANY", "FRANCE", "none"], "agreed before the orders"
+    assert found[3] == ["GERMANY", "FRANCE", "none"], "and in the fall"
+
+
 def test_joint_outcomes_are_means_over_partners() -> None:
     holding = [Promise("FRANCE", other, "PEACE", "", "S1901M") for other in ("GERMANY", "ITALY")]
     holding += [Promise("FRANCE", "RUSSIA", "DMZ", "BUR", "S1901M"), Promise("ENGLAND", "FRANCE", "ALLY", "X", "")]
@@ -157,8 +170,8 @@ def test_games_from_scenarios_have_press_as_well() -> None:
 
 def test_only_worlds_with_press_have_its_facts_and_measures() -> None:
     without = Diplomacy(GameSettings())
-    assert "act" in PRESS.turn_facts
-    assert "act" not in without.turn_facts
+    assert {"act", "at_peace"} <= set(PRESS.turn_facts)
+    assert not {"act", "at_peace"} & set(without.turn_facts)
     assert {measure.outcome for measure in PRESS.measures} - {measure.outcome for measure in without.measures} == {
         measure.outcome for measure in PRESS_MEASURES
     }

@@ -30,8 +30,8 @@ def negotiated(*rounds: list[Letter]) -> Negotiation:
     return negotiation
 
 
-def promise(giver: str, partner: str, kind: str, about: str = "") -> Promise:
-    return Promise(giver, partner, kind, about, "S1901M")  # type: ignore[arg-type]
+def promise(giver: str, partner: str, kind: str, about: str = "", *, is_asked_for: bool = False) -> Promise:
+    return Promise(giver, partner, kind, about, "S1901M", is_asked_for=is_asked_for)  # type: ignore[arg-type]
 
 
 def test_a_proposal_binds_both_once_it_is_accepted() -> None:
@@ -84,7 +84,34 @@ def test_an_order_is_promised_by_saying_so_and_asked_for_only_by_its_answer() ->
     negotiation = negotiated([said("FRANCE", "GERMANY", "WILL A PAR - BUR", "ASK A MUN - RUH")])
     assert negotiation.promises == (promise("FRANCE", "GERMANY", "ORDER", "A PAR - BUR"),)
     negotiation.add_round([said("GERMANY", "FRANCE", "ACCEPT")])
-    assert negotiation.promises[1:] == (promise("GERMANY", "FRANCE", "ORDER", "A MUN - RUH"),)
+    assert negotiation.promises[1:] == (promise("GERMANY", "FRANCE", "ORDER", "A MUN - RUH", is_asked_for=True),)
+
+
+def test_the_last_order_of_a_unit_that_is_promised_to_a_power_counts() -> None:
+    negotiation = negotiated(
+        [said("FRANCE", "GERMANY", "WILL A PAR - BUR"), said("FRANCE", "ITALY", "WILL A PAR - BUR")]
+    )
+    negotiation.add_round([said("FRANCE", "GERMANY", "WILL A PAR - PIC"), said("ITALY", "FRANCE", "ASK A PAR - GAS")])
+    negotiation.add_round([said("FRANCE", "ITALY", "ACCEPT")])
+    assert negotiation.promises == (
+        promise("FRANCE", "GERMANY", "ORDER", "A PAR - PIC"),
+        promise("FRANCE", "ITALY", "ORDER", "A PAR - GAS", is_asked_for=True),
+    )
+
+
+def test_of_two_orders_of_a_unit_that_one_answer_accepts_the_last_counts() -> None:
+    asked = [[said("GERMANY", "FRANCE", "ASK A PAR - BUR")], [said("GERMANY", "FRANCE", "ASK A PAR - PIC", number=1)]]
+    negotiation = negotiated(*asked, [said("FRANCE", "GERMANY", "ACCEPT", number=2)])
+    assert negotiation.promises == (promise("FRANCE", "GERMANY", "ORDER", "A PAR - PIC", is_asked_for=True),)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_order_that_is_announced_as_well_as_asked_for_is_asked_for(is_first: bool) -> None:
+    announced = said("FRANCE", "GERMANY", "WILL A PAR - BUR")
+    accepted = said("FRANCE", "GERMANY", "ACCEPT")
+    rounds = [[announced], [accepted]] if is_first else [[accepted], [announced]]
+    negotiation = negotiated([said("GERMANY", "FRANCE", "ASK A PAR - BUR")], *rounds)
+    assert negotiation.promises == (promise("FRANCE", "GERMANY", "ORDER", "A PAR - BUR", is_asked_for=True),)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.press.ledger import Account, Ledger
-from services.environments.diplomacy.press.promises import Promise, verdict
+from services.environments.diplomacy.press.promises import Promise, at_peace, verdict
 from tests.unit.services.environments.diplomacy.press.games import movement_positions, random_orders
 
 UNITS = {"FRANCE": ["A BUR", "A PAR", "F ENG"], "GERMANY": ["A MUN", "A RUH"], "ENGLAND": ["F LON", "A YOR"],
@@ -99,6 +99,29 @@ def test_a_ledger_counts_a_peace_in_each_phase_until_it_is_broken():
     assert Account().honesty is None
 
 
+@pytest.mark.parametrize("kind", ["PEACE", "ALLY", "DMZ"])
+def test_an_attack_that_is_only_announced_breaks_the_peace_and_one_that_was_asked_for_does_not(kind):
+    about = {"PEACE": "", "ALLY": "RUSSIA", "DMZ": "MUN"}[kind]
+    agreed = Promise("FRANCE", "GERMANY", kind, about, "S1903M")
+    for is_asked_for in (True, False):
+        order = Promise("FRANCE", "GERMANY", "ORDER", "A BUR - MUN", "S1903M", is_asked_for=is_asked_for)
+        ledger = Ledger()
+        found = {each.promise.kind: each.kept for each in ledger.settle(position(), [agreed, order],
+                 {"FRANCE": ("A BUR - MUN",)})}  # fmt: skip
+        assert found == {kind: is_asked_for, "ORDER": True}
+        assert ledger.accounts == {("FRANCE", "GERMANY"): Account(1 + is_asked_for, 1 - is_asked_for)}
+
+
+def test_powers_at_peace_are_those_of_both_sides_of_a_promise():
+    promises = [
+        Promise("FRANCE", "GERMANY", "PEACE", "", "S1903M"),
+        Promise("ITALY", "FRANCE", "ALLY", "RUSSIA", "S1903M"),
+        Promise("FRANCE", "ENGLAND", "DMZ", "ENG", "S1903M"),
+    ]
+    assert at_peace(promises, "FRANCE") == ("GERMANY", "ITALY")
+    assert at_peace(promises, "RUSSIA") == at_peace(promises, "ENGLAND") == ()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_promise_is_broken_only_where_some_legal_order_breaks_it(seed):
     rng, broken = random.Random(seed), 0
@@ -131,7 +154,7 @@ def test_an_order_that_a_power_asked_for_breaks_no_other_promise_to_it():
     promises = [
         Promise("FRANCE", "GERMANY", "PEACE", "", "S1903M"),
         Promise("FRANCE", "GERMANY", "ALLY", "ENGLAND", "S1903M"),
-        Promise("FRANCE", "GERMANY", "ORDER", "A BUR - MUN", "S1903M"),
+        Promise("FRANCE", "GERMANY", "ORDER", "A BUR - MUN", "S1903M", is_asked_for=True),
     ]
     verdicts = ledger.settle(here, promises, {"FRANCE": ("A BUR - MUN",)})
     assert all(each.kept for each in verdicts)
