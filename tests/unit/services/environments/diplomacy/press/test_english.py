@@ -12,6 +12,7 @@ from services.environments.diplomacy.press.english import say, understand
 from services.environments.diplomacy.press.proposals import Proposal, read
 from services.environments.diplomacy.press.sayable import partners, sayable
 from tests.unit.services.environments.diplomacy.press.english_cases import CASES, UNITS
+from tests.unit.services.environments.diplomacy.press.english_held_out import HELD_OUT
 
 
 def position() -> Position:
@@ -34,6 +35,20 @@ def test_letters_written_by_hand_are_understood() -> None:
     precision, recall = right / (right + wrong), right / (right + missed)
     assert precision >= 0.95, (precision, mistakes)
     assert recall >= 0.9, (recall, mistakes)
+
+
+def test_what_letters_written_by_hand_mean_can_be_ordered() -> None:
+    here = position()
+    assert len(HELD_OUT) >= 120
+    assert not {text for _, _, text, _ in CASES} & {text for _, _, text, _ in HELD_OUT}
+    for sender, recipient, text, lines in (*CASES, *HELD_OUT):
+        for line in lines:
+            proposal = read(line)
+            assert proposal is not None, (text, line)
+            if proposal.kind in ("WILL", "ASK"):
+                giver, place = sender if proposal.kind == "WILL" else recipient, proposal.about[2:].partition(" ")[0]
+                assert place in here.orderable[giver], (text, line)
+                assert proposal.about in here.legal[place], (text, line)
 
 
 def test_all_that_can_be_said_is_understood_when_it_is_said_in_english() -> None:
