@@ -8,11 +8,12 @@ import pytest
 
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import Position
-from services.environments.diplomacy.press.english import say, understand
+from services.environments.diplomacy.press.english.saying import say
+from services.environments.diplomacy.press.english.understanding import understand
 from services.environments.diplomacy.press.proposals import Proposal, read
 from services.environments.diplomacy.press.sayable import partners, sayable
-from tests.unit.services.environments.diplomacy.press.english_cases import CASES, UNITS
-from tests.unit.services.environments.diplomacy.press.english_held_out import HELD_OUT
+from tests.unit.services.environments.diplomacy.press.english.cases import CASES, UNITS
+from tests.unit.services.environments.diplomacy.press.english.held_out import HELD_OUT
 
 
 def position() -> Position:

@@ -1,6 +1,6 @@
 """Letters that no rule of the translator was written for, with what they mean; only measured, never tuned on.
 
-They were written before the rules that they measure. A case is one of ``english_cases``: sender, recipient, text, and
+They were written before the rules that they measure. A case is one of ``cases``: sender, recipient, text, and
 every line that the text means, in the same position. It means what a careful reader would hold the sender to: wishes
 under a condition, guesses, the past, jokes and the words of others mean nothing.
 """

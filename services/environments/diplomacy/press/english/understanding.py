@@ -1,4 +1,4 @@
-"""The compact press language as plain English, and by rules from it.
+"""What letters in plain English mean in the compact press language, by rules.
 
 Rules find what is said plainly: a proposal with its usual words, an order whose units and provinces are named, or that
 only one legal order fits. What they do not find is no proposal, so no power is bound by a sentence that was misread as
@@ -9,30 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
-from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.press.deeds import deed
+from services.environments.diplomacy.press.english.names import (
+    PEOPLES,
+    powers_named,
+    province_names,
+    provinces_named,
+)
 from services.environments.diplomacy.press.proposals import Proposal, read
-from services.environments.diplomacy.rules.legal import standard_map
 
 MOST_READ = 2000
-_PEOPLES = {
-    "AUSTRIA": ("austria-hungary", "austrians", "austrian", "austria"),
-    "ENGLAND": ("england", "english", "britain", "british"),
-    "FRANCE": ("france", "french"),
-    "GERMANY": ("germany", "germans", "german"),
-    "ITALY": ("italy", "italians", "italian"),
-    "RUSSIA": ("russia", "russians", "russian"),
-    "TURKEY": ("turkey", "turks", "turkish", "ottomans"),
-}
-_OTHER_NAMES = {
-    "channel": "ENG", "the med": "WES", "tyrol": "TYR", "romania": "RUM", "st. petersburg": "STP", "petersburg": "STP",
-    "mid-atlantic": "MAO", "mid atlantic": "MAO", "gulf of lyons": "LYO", "lyon": "LYO", "bothnia": "BOT",
-    "heligoland": "HEL", "heligoland bight": "HEL", "tunisia": "TUN", "marseille": "MAR", "munchen": "MUN",
-    "norwegian": "NWG", "tyrrhenian": "TYS", "ionian": "ION", "adriatic": "ADR", "aegean": "AEG", "baltic": "BAL",
-    "barents": "BAR",
-}  # fmt: skip
 _NEGATION = re.compile(r"\b(not|never|no|neither of them|cannot|can't|won't|don't|doesn't|wouldn't|shouldn't)\b")
 _NOT_EACH_OTHER = re.compile(
     r"\b(not|never|won't|don't) (to )?(attack|move against|fight) (each other|one another|you)\b"
@@ -73,26 +61,6 @@ _KINDS = (
 _COMPACT = re.compile(r"\b[AF] [A-Z]{3}(?:/[A-Z]{2})? (?:H\b|[-SC] [A-Z /-]+)")
 
 
-def say(proposal: Proposal, position: Position, sender: str) -> str:
-    """The proposal as an English sentence of ``sender``."""
-    match proposal.kind:
-        case "PEACE":
-            return "Let us have peace until the end of the year."
-        case "ALLY":
-            return f"Let us be allies against {proposal.about.title()} until the end of the year."
-        case "DMZ":
-            return f"Let us both stay out of {_name(proposal.about)} until the end of the year."
-        case "DRAW":
-            return "Let us vote for a draw."
-        case "WILL":
-            return f"I will {_ordered(proposal.about, position, sender)}."
-        case "ASK":
-            return f"Please {_ordered(proposal.about, position, sender)}."
-        case "ACCEPT":
-            return "I agree."
-    return "No, I do not agree."
-
-
 def understand(text: str, position: Position, sender: str, recipient: str) -> tuple[Proposal, ...]:
     """What a letter proposes, declares or answers: lines of the compact language, and sentences of plain English.
 
@@ -112,7 +80,7 @@ def understand(text: str, position: Position, sender: str, recipient: str) -> tu
 def _is_possible(proposal: Proposal, position: Position, sender: str, recipient: str) -> bool:
     """Whether its province is one of the map's, and its order a legal one of the power that would give it."""
     if proposal.kind == "DMZ":
-        return proposal.about in dict(_names()).values()
+        return proposal.about in dict(province_names()).values()
     if proposal.kind in ("WILL", "ASK"):
         place = proposal.about[2:].partition(" ")[0]
         giver = sender if proposal.kind == "WILL" else recipient
@@ -131,14 +99,14 @@ def _meant(sentence: str, position: Position, sender: str, recipient: str) -> It
         if not (_NEGATION.search(said) or _ON_CONDITION.search(said)):
             yield Proposal("ACCEPT")
         return
-    third = [power for power in _powers(said) if power not in (sender, recipient)]
+    third = [power for power in powers_named(said) if power not in (sender, recipient)]
     if _NOT_EACH_OTHER.search(said):
         if not (third or _REFUSAL.search(said)):
             yield Proposal("PEACE")
         return
     if _PAST.search(said):
         return
-    provinces = _provinces(said)
+    provinces = provinces_named(said)
     if _DMZ.search(said):
         if third or _REFUSAL.search(said) or re.search(r"\b(not|never|won't|don't)\b", said):
             return
@@ -168,7 +136,7 @@ def _is_joint(said: str, third: str) -> bool:
     """Whether the sentence is about the two who write, not about others."""
     together = re.search(r"\b(let us|let's|we|us|me|together|our|join)\b", said)
     aimed = any(f"against {the}{name}" in said or f"fight {the}{name}" in said or f"attack {the}{name}" in said
-                for name in _PEOPLES[third] for the in ("", "the "))  # fmt: skip
+                for name in PEOPLES[third] for the in ("", "the "))  # fmt: skip
     return bool(together) and aimed
 
 
@@ -222,7 +190,7 @@ def _province_after(said: str) -> str | None:
     """The first province named after ``to``, ``into`` or ``towards``."""
     for found in re.finditer(r"\b(?:to|into|towards)\b", said):
         rest = re.sub(r"^(the|a|an)\s+", "", said[found.end() :].strip())
-        for name, province in _names():
+        for name, province in province_names():
             if rest.startswith(name):
                 return province
     return None
@@ -230,65 +198,3 @@ def _province_after(said: str) -> str | None:
 
 def _named(order: str) -> list[str]:
     return [word[:3] for word in order.split(" ") if len(word) >= 3 and word != "VIA"]
-
-
-def _powers(said: str) -> list[str]:
-    """The powers that are named, in the order in which they are; in names of provinces they do not count."""
-    for name, _ in _names():
-        said = said.replace(name, " " * len(name))
-    places = [
-        (min(at for name in names if (at := said.find(name)) >= 0), power)
-        for power, names in _PEOPLES.items()
-        if any(re.search(rf"\b{name}\b", said) for name in names)
-    ]
-    return [power for _, power in sorted(places)]
-
-
-def _provinces(said: str) -> list[str]:
-    """The provinces that are named, in the order in which they are; longer names first, each letter used once."""
-    found: list[tuple[int, str]] = []
-    rest = said
-    for name, province in _names():
-        for match in re.finditer(rf"\b{re.escape(name)}\b", rest):
-            found.append((match.start(), province))
-            rest = rest[: match.start()] + " " * len(match[0]) + rest[match.end() :]
-    return list(dict.fromkeys(province for _, province in sorted(found)))
-
-
-@cache
-def _names() -> tuple[tuple[str, str], ...]:
-    """Names of provinces in lower case with their abbreviations, longest first."""
-    board = standard_map()
-    full = {name.lower(): place for name, place in board.loc_name.items() if "/" not in place and place != "SWI"}
-    return tuple(sorted({**full, **_OTHER_NAMES}.items(), key=lambda each: (-len(each[0]), each[0])))
-
-
-@cache
-def _name(place: str) -> str:
-    full = next(str(name) for name, code in standard_map().loc_name.items() if code == place[:3])
-    the = "the " if full.endswith((" SEA", " OCEAN", " BIGHT", "CHANNEL")) or full.startswith("GULF") else ""
-    coast = {"/NC": " (north coast)", "/SC": " (south coast)", "/EC": " (east coast)"}.get(place[3:], "")
-    return the + full.title().replace(" Of ", " of ") + coast
-
-
-def _ordered(order: str, position: Position, speaker: str) -> str:
-    """The order as a command, with whose units they are."""
-    holder = {unit[2:5]: power for power, units in position.units.items() for unit in units}
-
-    def unit(kind: str, place: str) -> str:
-        owner = holder.get(place[:3])
-        whose = "my" if owner == speaker else f"{owner.title()}'s" if owner in POWERS else "the"
-        return f"{whose} {'army' if kind == 'A' else 'fleet'} in {_name(place)}"
-
-    words = order.split(" ")
-    own = unit(words[0], words[1])
-    match words[2]:
-        case "H":
-            return f"hold with {own}"
-        case "-":
-            return f"move {own} to {_name(words[3])}" + (" by convoy" if words[-1] == "VIA" else "")
-        case "S" if len(words) > 5:
-            return f"support {unit(words[3], words[4])} into {_name(words[6])} with {own}"
-        case "S":
-            return f"support {unit(words[3], words[4])} with {own}"
-    return f"convoy {unit(words[3], words[4])} to {_name(words[6])} with {own}"
