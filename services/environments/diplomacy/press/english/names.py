@@ -7,7 +7,7 @@ from functools import cache
 
 from services.environments.diplomacy.rules.legal import standard_map
 
-PEOPLES = {
+_PEOPLES = {
     "AUSTRIA": ("austria-hungary", "austrians", "austrian", "austria"),
     "ENGLAND": ("england", "english", "britain", "british"),
     "FRANCE": ("france", "french"),
@@ -25,35 +25,27 @@ _OTHER_NAMES = {
 }  # fmt: skip
 
 
-def powers_named(said: str) -> list[str]:
-    """The powers that are named, in the order in which they are; in names of provinces they do not count."""
-    for name, _ in province_names():
-        said = said.replace(name, " " * len(name))
-    places = [
-        (min(at for name in names if (at := said.find(name)) >= 0), power)
-        for power, names in PEOPLES.items()
-        if any(re.search(rf"\b{name}\b", said) for name in names)
-    ]
-    return [power for _, power in sorted(places)]
+def marked(said: str, sender: str, recipient: str) -> str:
+    """A sentence in lower case with marks for names: ``#BEL`` a province, ``@ITALY`` a power, ``@me``, ``@you``."""
+    two = {sender: "@me", recipient: "@you"}
+
+    def mark(found: re.Match[str]) -> str:
+        if (place := _places().get(found[0])) is not None:
+            return f"#{place}"
+        power = next(power for power, names in _PEOPLES.items() if found[0] in names)
+        return two.get(power, f"@{power}")
+
+    return _all_names().sub(mark, said)
 
 
-def provinces_named(said: str) -> list[str]:
-    """The provinces that are named, in the order in which they are; longer names first, each letter used once."""
-    found: list[tuple[int, str]] = []
-    rest = said
-    for name, province in province_names():
-        for match in re.finditer(rf"\b{re.escape(name)}\b", rest):
-            found.append((match.start(), province))
-            rest = rest[: match.start()] + " " * len(match[0]) + rest[match.end() :]
-    return list(dict.fromkeys(province for _, province in sorted(found)))
+def places_in(said: str) -> list[str]:
+    """The provinces of a marked sentence, each once, in the order in which they are named."""
+    return list(dict.fromkeys(re.findall(r"#([A-Z]{3})", said)))
 
 
-@cache
-def province_names() -> tuple[tuple[str, str], ...]:
-    """Names of provinces in lower case with their abbreviations, longest first."""
-    board = standard_map()
-    full = {name.lower(): place for name, place in board.loc_name.items() if "/" not in place and place != "SWI"}
-    return tuple(sorted({**full, **_OTHER_NAMES}.items(), key=lambda each: (-len(each[0]), each[0])))
+def third_powers(said: str) -> set[str]:
+    """The powers of a marked sentence that neither write nor read it."""
+    return set(re.findall(r"@([A-Z]+)", said))
 
 
 @cache
@@ -63,3 +55,22 @@ def full_name(place: str) -> str:
     the = "the " if full.endswith((" SEA", " OCEAN", " BIGHT", "CHANNEL")) or full.startswith("GULF") else ""
     coast = {"/NC": " (north coast)", "/SC": " (south coast)", "/EC": " (east coast)"}.get(place[3:], "")
     return the + full.title().replace(" Of ", " of ") + coast
+
+
+def is_province(place: str) -> bool:
+    """Whether an abbreviation is that of a province of the map."""
+    return place in _places().values()
+
+
+@cache
+def _places() -> dict[str, str]:
+    """Names of provinces in lower case with their abbreviations."""
+    board = standard_map()
+    full = {name.lower(): place for name, place in board.loc_name.items() if "/" not in place and place != "SWI"}
+    return {**full, **_OTHER_NAMES}
+
+
+@cache
+def _all_names() -> re.Pattern[str]:
+    names = [*_places(), *(name for names in _PEOPLES.values() for name in names)]
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})\b")

@@ -10,10 +10,14 @@ from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.press.english.saying import say
 from services.environments.diplomacy.press.english.understanding import understand
+from services.environments.diplomacy.press.letters import Letter
+from services.environments.diplomacy.press.negotiation import Negotiation
 from services.environments.diplomacy.press.proposals import Proposal, read
 from services.environments.diplomacy.press.sayable import partners, sayable
 from tests.unit.services.environments.diplomacy.press.english.cases import CASES, UNITS
 from tests.unit.services.environments.diplomacy.press.english.held_out import HELD_OUT
+
+Cases = tuple[tuple[str, str, str, tuple[str, ...]], ...]
 
 
 def position() -> Position:
@@ -21,11 +25,26 @@ def position() -> Position:
     return DiplomacyGame.from_state(state, 1905).position
 
 
-def test_letters_written_by_hand_are_understood() -> None:
+@pytest.mark.parametrize(("cases", "precise", "complete"), [(CASES, 0.98, 0.98), (HELD_OUT, 0.97, 0.68)])
+def test_letters_written_by_hand_are_understood(cases: Cases, precise: float, complete: float) -> None:
+    """Precision and recall over all lines that the letters mean.
+
+    ====================================================  ===========================  ==============================
+    sentences                                             rules before                 rules since
+    ====================================================  ===========================  ==============================
+    the first 75 of ``CASES``                             1.00 precise, 1.00 complete  1.00 precise, 1.00 complete
+    all 170 of ``CASES``, which the rules were made for   0.60 precise, 0.84 complete  1.00 precise, 1.00 complete
+    188 of ``HELD_OUT``, which they were not made for     0.57 precise, 0.60 complete  0.986 precise, 0.69 complete
+    ====================================================  ===========================  ==============================
+
+    Of the 94 held-out letters that mean nothing 45 were misread before and one is since: irony. The held-out figures
+    are those of the first measurement. It showed that "I promise that" and "I think" were never passed over, as they
+    were meant to be; mended, two more of the 102 lines are found: 0.71 complete. One hand wrote both sets and knew both.
+    """
     here = position()
     right = wrong = missed = 0
     mistakes = []
-    for sender, recipient, text, lines in CASES:
+    for sender, recipient, text, lines in cases:
         found = Counter(proposal.text for proposal in understand(text, here, sender, recipient))
         meant = Counter(lines)
         right += (found & meant).total()
@@ -34,8 +53,8 @@ def test_letters_written_by_hand_are_understood() -> None:
         if found != meant:
             mistakes.append((text, dict(found), lines))
     precision, recall = right / (right + wrong), right / (right + missed)
-    assert precision >= 0.95, (precision, mistakes)
-    assert recall >= 0.9, (recall, mistakes)
+    assert precision >= precise, (precision, mistakes)
+    assert recall >= complete, (recall, mistakes)
 
 
 def test_what_letters_written_by_hand_mean_can_be_ordered() -> None:
@@ -50,6 +69,31 @@ def test_what_letters_written_by_hand_mean_can_be_ordered() -> None:
                 giver, place = sender if proposal.kind == "WILL" else recipient, proposal.about[2:].partition(" ")[0]
                 assert place in here.orderable[giver], (text, line)
                 assert proposal.about in here.legal[place], (text, line)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "promised"),
+    [
+        ([("Let us have peace.", ""), ("", "Ok, I will attack you now.")], False),
+        ([("Let us have peace.", ""), ("", "Okay. I will attack you now.")], False),
+        ([("Let us have peace.", ""), ("", "Deal, provided you leave Burgundy.")], False),
+        ([("Peace is impossible.", "I am tired of peace.")], False),
+        ([("Let us have peace.", ""), ("", "Agreed, thank you.")], True),
+        ([("Let us have peace.", "I want peace.")], True),
+    ],
+)
+def test_peace_binds_only_those_who_have_agreed_to_it(rounds: list[tuple[str, str]], promised: bool) -> None:
+    here = position()
+    negotiation = Negotiation(here)
+    for number, (of_france, of_germany) in enumerate(rounds):
+        said = [("FRANCE", "GERMANY", of_france), ("GERMANY", "FRANCE", of_germany)]
+        negotiation.add_round(
+            Letter(sender, recipient, text, here.phase, number, understand(text, here, sender, recipient))
+            for sender, recipient, text in said
+        )
+    assert {(each.giver, each.kind) for each in negotiation.promises} == (
+        {("FRANCE", "PEACE"), ("GERMANY", "PEACE")} if promised else set()
+    )
 
 
 def test_all_that_can_be_said_is_understood_when_it_is_said_in_english() -> None:
