@@ -39,7 +39,7 @@ def test_letters_written_by_hand_are_understood(cases: Cases, precise: float, co
 
     Of the 94 held-out letters that mean nothing 45 were misread before and one is since: irony. The held-out figures
     are those of the first measurement. It showed that "I promise that" and "I think" were never passed over, as they
-    were meant to be; mended, two more of the 102 lines are found: 0.71 complete. One hand wrote both sets and knew both.
+    were meant to be; mended, two more of the 102 lines are found: 0.71 complete. One hand wrote both sets.
     """
     here = position()
     right = wrong = missed = 0
