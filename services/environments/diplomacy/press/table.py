@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.press.conduct import ConductLog
-from services.environments.diplomacy.press.english import understand
+from services.environments.diplomacy.press.english.understanding import understand
 from services.environments.diplomacy.press.ledger import Ledger, without_repetitions
 from services.environments.diplomacy.press.letters import EVERYBODY, NOTES, Letter, cleaned, letters_for
 from services.environments.diplomacy.press.negotiation import Negotiation

@@ -12,7 +12,7 @@ import msgspec
 from grpo_core.errors import one_line
 from services.environments.diplomacy.played_phases import played_phases, saved_phases
 from services.environments.diplomacy.position import POWERS, Position
-from services.environments.diplomacy.press.english import understand
+from services.environments.diplomacy.press.english.understanding import understand
 from services.environments.diplomacy.press.ledger import Ledger
 from services.environments.diplomacy.press.letters import EVERYBODY, Letter, round_at
 from services.environments.diplomacy.press.negotiation import Negotiation

@@ -1,0 +1,1 @@
+"""The compact press language as plain English, and by rules from it."""

@@ -1,0 +1,128 @@
+"""The orders that a clause declares or asks for.
+
+Its verb stands where the writer speaks of what it does or asks for it, and between the verb and the last province come
+only words of ``_BETWEEN``: "I will move to Belgium", not "I will move heaven and earth for Belgium".
+"""
+
+from __future__ import annotations
+
+import re
+
+from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.press.deeds import deed
+from services.environments.diplomacy.press.english.names import places_in, third_powers
+from services.environments.diplomacy.press.proposals import Proposal
+
+_PLACE = r"[A-Z]{3}(?:/[A-Z]{2})?"
+COMPACT = re.compile(
+    rf"\b[AF] {_PLACE} (?:H|- {_PLACE}(?: VIA)?|S [AF] {_PLACE}(?: - {_PLACE})?|C [AF] {_PLACE} - {_PLACE})\b"
+)
+_VERB = (
+    r"(?P<verb>move|moving|send|sending|go|going|march|marching|sail|sailing|advance|advancing|take|order|ordering|use"
+    r"|support|supporting|convoy|convoying|hold|holding|stay|staying|remain"
+    r"|keep (?:my|our|your|the) (?:army|fleet|unit))\b"
+)
+_WORDS = (
+    r"(?: (?:now|also|then|certainly|gladly|happily|surely|definitely|indeed|therefore|be|directly|please|kindly))*"
+)
+_UNIT = r"(?:the |my |our |your )?(?:army |fleet |unit )?(?:(?:in|at|of|from) )?(?:the )?#[A-Z]{3}(?: army| fleet)?"
+_AM_TO = r"(?:will|shall|(?:am|are) going to|(?:intend|promise|swear|plan|agree)(?: you)? to|am|are)"
+_WILL = re.compile(
+    rf"(?:(?:i|we) (?:{_AM_TO}{_WORDS} |(?:hereby )?(?=order \$))"
+    rf"|(?P<unit>{_UNIT}|(?:my|our) (?:army|fleet|unit)) (?:will|shall|is going to){_WORDS} ){_VERB}"
+)
+_ASK = re.compile(
+    rf"(?:(?:please|kindly)(?: (?:can|could|would|will) you)?{_WORDS}|(?:can|could|would|will) (?:you|{_UNIT}){_WORDS}"
+    rf"|i (?:ask|need|want|request|beg|urge|would like|would love) you to{_WORDS}) {_VERB}"
+)
+_ASK_AT_END = re.compile(rf"{_VERB}(?=.* please$)")
+_BETWEEN = re.compile(
+    r"my|our|your|the|a|an|army|fleet|unit|troops|forces|in|at|from|of|on|to|into|towards|toward|with|by|via"
+    r"|using|and|you|me|us|it|move|attack|advance|own|convoy|support|over|back|still|put|position|there|this"
+    r"|spring|fall|autumn|year|turn|now|then|gladly|directly|as|agreed|promised|order|hold|@me|@you|@me's|@you's"
+)
+_LATER = re.compile(
+    r"\b(?:next (?:year|turn|spring|fall|autumn|season|phase)|later|eventually|afterwards?|tomorrow"
+    r"|after (?:that|this))\b"
+)
+_OTHER_SEASONS = {"S": re.compile(r"\b(?:fall|autumn|winter)\b"), "F": re.compile(r"\b(?:spring|winter)\b")}
+_KINDS = (
+    ("S", re.compile(r"\bsupport(?:ing)?\b")),
+    ("C", re.compile(r"(?<!by )\bconvoy(?:ing)?\b")),
+    ("H", re.compile(r"\b(?:hold|holding|stay|staying|remain|keep)\b")),
+    ("-", re.compile(r"")),
+)
+_TO = re.compile(r"\b(?:to|into|towards) (?:the |a |an )?#([A-Z]{3})(?!')")
+
+
+def is_of_later(said: str, position: Position) -> bool:
+    """Whether a sentence speaks of another phase than the one before which it is written, as "next turn" does."""
+    other = _OTHER_SEASONS.get(position.phase[:1])
+    return bool(_LATER.search(said) or (other and other.search(said)))
+
+
+def ordered(clause: str, written: list[str], position: Position, sender: str, recipient: str) -> Proposal | None:
+    """The only order that a clause declares or asks for; None for none or several.
+
+    ``written`` are the orders in compact notation that stand in the clause as ``$0``, ``$1``.
+    """
+    will = _WILL.match(clause)
+    asks = None if will else _ASK.match(clause) or _ASK_AT_END.match(clause)
+    act = will or asks
+    if act is None or re.search(r"\bor\b", clause):
+        return None
+    if will and (third_powers(clause) or not _is_own(will["unit"], position, sender)):
+        return None
+    giver, other = (sender, recipient) if will else (recipient, sender)
+    legal = [order for place in position.orderable.get(giver, ()) for order in position.legal[place]]
+    said = clause[act.end("verb") :].split()
+    last = max((at for at, word in enumerate(said) if word[0] in "#$"), default=-1)
+    if any(not _BETWEEN.fullmatch(word) and not re.fullmatch(r"#[A-Z]{3}|\$\d+", word) for word in said[: last + 1]):
+        return None
+    compact = [written[int(word[1:])] for word in said if re.fullmatch(r"\$\d+", word)]
+    if compact:
+        order = compact[0] if len(compact) == 1 and compact[0] in legal else None
+    else:
+        order = _meant(clause, clause[act.start("verb") :], legal, position, giver, other)
+    return None if order is None else Proposal("WILL" if will else "ASK", order)
+
+
+def _is_own(unit: str | None, position: Position, sender: str) -> bool:
+    """Whether the unit that a sentence begins with is the writer's: it says so, or names one of its provinces."""
+    own = {each[2:5] for each in position.units.get(sender, ())}
+    return unit is None or unit.startswith(("my ", "our ")) or set(places_in(unit)) <= own
+
+
+def _meant(clause: str, act: str, legal: list[str], position: Position, giver: str, other: str) -> str | None:
+    """The only legal order of ``giver`` that fits a clause, of which ``act`` is the part from the verb on."""
+    kind = next(kind for kind, words in _KINDS if words.search(act))
+    places = places_in(clause)
+    if not places:
+        return None
+    fitting = [order for order in legal if _fits(order, kind, places, position, giver, other, clause)]
+    if not fitting:
+        return None
+    fitting = [order for order in fitting if deed(order, position, giver).helped == other] or fitting
+    fewest = min(len(_named(order)) for order in fitting)
+    shortest = {order for order in fitting if len(_named(order)) == fewest}
+    plain = {order for order in shortest if "/" not in order.split(" ")[-1]} or shortest
+    return plain.pop() if len(plain) == 1 else None
+
+
+def _fits(order: str, kind: str, places: list[str], position: Position, giver: str, other: str, clause: str) -> bool:
+    words = order.split(" ")
+    if words[2] != kind or order.endswith(" VIA") != (kind == "-" and "by convoy" in clause):
+        return False
+    if not set(places) <= set(_named(order)):
+        return False
+    done = deed(order, position, giver)
+    to = _TO.search(clause)
+    goal = to[1] if to else None
+    if kind in "SC":
+        directed = re.search(r"\b(?:to|into|towards)\b(?! (?:support|convoy|hold))", clause) is not None
+        return done.helped in (None, other) and done.goal == goal and (goal is not None or not directed)
+    return kind != "-" or (goal is not None and done.goal == goal)
+
+
+def _named(order: str) -> list[str]:
+    return [word[:3] for word in order.split(" ") if len(word) >= 3 and word != "VIA"]
