@@ -116,7 +116,7 @@ def _task(position: PressPosition) -> str:
         f"Write your letters, round {press.writes + 1} of {press.rounds}; no orders yet. One letter to each power at "
         f"most, each beginning on a new line with its recipient and a colon, such as {others[0]}: your text. You may "
         f"write to {', '.join(others)}; PASS sends no letter.{public} What you write after {NOTES}: only you read, "
-        "before your next decisions, in place of your notes before."
+        f"before your next decisions, in place of your notes before. Each has at most {press.longest} characters."
     )
     if press.left is not None:
         task += f" Your letters of the rest of this game may have {press.left} characters."
