@@ -89,8 +89,11 @@ class ChatPrompt:
         return counts
 
     def _fitting(self, view: View, seat: str) -> tuple[Sequence[Section], str, tuple[int, ...]]:
+        parts: Sequence[Section] = ()
         for cut in range(len(self._language.cuts) + 1):
-            parts = self._language.sections(view, seat, thinking=self._thinking, cut=cut)
+            longer, parts = parts, self._language.sections(view, seat, thinking=self._thinking, cut=cut)
+            if parts == longer:
+                continue  # of what this cut leaves out, there is nothing here
             text = self._template.text(messages_of(parts))
             ids = self._template.ids(text)
             if len(ids) <= self._budget:

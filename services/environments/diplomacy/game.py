@@ -209,7 +209,7 @@ class DiplomacyGame(Game):
                     message=letter.text,
                 )
             )
-        return sum(defect.reason not in ("repaired", "no_budget") for defect in defects)
+        return sum(defect.reason == "no_recipient" for defect in defects)
 
     def result(self) -> Result:
         """Every power's result. Raises ``RuntimeError`` before the end."""

@@ -38,7 +38,9 @@ class GameSettings(Settings):
     press_public: bool = Field(
         False, description="Letters to all powers are delivered as well; they bind no power to a promise"
     )
-    press_length: int = Field(1000, ge=20, le=100_000, description="Characters of a letter; what is longer is cut off")
+    press_length: int = Field(
+        1000, ge=20, le=100_000, description="Characters of a letter, and of notes; what is longer is cut off"
+    )
     press_budget: int | None = Field(
         None,
         ge=1,
@@ -52,12 +54,12 @@ class GameSettings(Settings):
         examples=[{"center_change": 0.5, "dipnet": 0.5}],
         description="Weights of the reward parts: center_change (each centre gained or lost), centers, sum_of_squares, "
         "draw_size, proportional, survival, win, dipnet, format (-1 for each line of a text that is no legal order, "
-        "letter or note); with press honesty (-1 for each broken promise), cooperation (supports of others' units that "
-        "count), joint_outcome (mean centres gained by the powers with which it has a peace or an alliance), listening "
-        "(bits of surprise at partners' orders that letters spare the policy, mean over partners), speaking (bits by "
-        "which its letters move the orders of policies that read them; bots and players without a mask in the torch "
-        "engine count 0). The last two ask the engine many times a phase, also with a weight of 0, which logs them "
-        "alone",
+        "letter or note, and for each letter that is too long or beyond the budget); with press honesty (-1 for each "
+        "broken promise), cooperation (supports of others' units that count), joint_outcome (mean centres gained by "
+        "the powers with which it has a peace or an alliance), listening (bits of surprise at partners' orders that "
+        "letters spare the policy, mean over partners), speaking (bits by which its letters move the orders of "
+        "policies that read them; bots and players without a mask in the torch engine count 0). The last two ask the "
+        "engine many times a phase, also with a weight of 0, which logs them alone",
     )
     scenarios: Texts = Field(
         (),

@@ -53,11 +53,15 @@ def letters_for(letters: Iterable[Letter], power: str) -> tuple[Letter, ...]:
     return tuple(letter for letter in letters if letter.is_for(power))
 
 
-def cleaned(text: str, longest: int) -> str:
+def cleaned(text: str, longest: int) -> tuple[str, tuple[str, ...]]:
     """The text without characters that do not show, such as marks of direction, and with at most ``longest`` others.
 
     Line ends stay. Brackets that might begin a tag, a special token or a template's command are followed by a space.
-    What is left can be shown, or be a part of a prompt, without changing what stands around it.
+    What is left can be shown, or be a part of a prompt, without changing what stands around it; cleaned again it stays
+    the same. The second value is why it is another text than before: "repaired" for the characters, "too_long" for an
+    end that is left out, or both.
     """
     shown = "".join(each for each in text if each == "\n" or unicodedata.category(each) not in _HIDDEN)
-    return _TAG.sub(r"\1 ", shown)[:longest].strip()
+    harmless = _TAG.sub(r"\1 ", shown).strip()
+    changes = (("repaired", harmless != text.strip()), ("too_long", len(harmless) > longest))
+    return harmless[:longest].rstrip(), tuple(reason for reason, is_so in changes if is_so)

@@ -85,6 +85,7 @@ class PressTable:
                 waiting=waiting,
                 promises=without_repetitions(each for each in promises if power in (each.giver, each.partner)),
                 accounts={giver: replace(own) for (giver, partner), own in accounts.items() if partner == power},
+                longest=self.rules.longest,
                 public=self.rules.public,
                 notes=self._notes.get(power, ""),
                 left=self._left(power),
@@ -141,8 +142,8 @@ class PressTable:
 
         A letter without a recipient, to its sender, to an eliminated power, or a second one to the same is a defect and
         not delivered, nor is one that is longer than what is left of its sender's budget; one that is too long, or has
-        characters that do not show, is delivered without these. What a power writes to ``NOTES`` takes the place of its
-        notes before.
+        characters that do not show, is delivered without these. Nothing of this is left to do in letters that
+        ``parse_letters`` has read. What a power writes to ``NOTES`` takes the place of its notes before.
         """
         self._enter(position)
         delivered: list[Letter] = []
@@ -151,9 +152,8 @@ class PressTable:
             recipients = {*partners(position, sender), *((EVERYBODY,) if self.rules.public else ())}
             for line in lines.get(sender, ()):
                 recipient, _, written = line.partition(" ")
-                text = cleaned(written, self.rules.longest)
-                if text != written:
-                    defects.append(Defect(line, "repaired"))
+                text, changes = cleaned(written, self.rules.longest)
+                defects += [Defect(line, reason) for reason in changes]
                 if recipient == NOTES:
                     self._notes[sender] = text
                 elif recipient not in recipients:

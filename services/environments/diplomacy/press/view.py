@@ -25,6 +25,7 @@ class PressView:
     waiting: Mapping[str, tuple[Proposal, ...]]  # partner -> what it has proposed that the reader has not answered
     promises: tuple[Promise, ...]  # that bind the reader, or another power to the reader, in this phase
     accounts: Mapping[str, Account]  # partner -> its promises to the reader that were tested in earlier phases
+    longest: int  # characters of a letter, and of notes; more is cut off
     public: bool = False  # whether letters to all powers are delivered
     notes: str = ""  # what the reader has written to itself
     left: int | None = None  # characters of letters that it may still write in this game; None: no limit

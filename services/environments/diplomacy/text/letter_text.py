@@ -7,10 +7,10 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from services.environments.diplomacy.position import POWERS
-from services.environments.diplomacy.press.letters import EVERYBODY, NOTES
+from services.environments.diplomacy.press.letters import EVERYBODY, NOTES, cleaned
 from services.environments.diplomacy.press.proposals import SILENCE, read
 from services.environments.diplomacy.press.sayable import partners
-from services.environments.diplomacy.press.view import PressPosition
+from services.environments.diplomacy.press.view import PressPosition, PressView
 from services.environments.playing import Answer, Defect
 
 _MARKS = "*_`"  # emphasis and code
@@ -20,6 +20,7 @@ _HEADING = re.compile(
     re.IGNORECASE,
 )
 _REASONING = "</think>"
+_QUOTED = 80  # characters of a letter in a defect
 
 
 def parse_letters(text: str, position: PressPosition) -> Answer:
@@ -29,7 +30,9 @@ def parse_letters(text: str, position: PressPosition) -> Answer:
     first name, such as emphasis, or small letters, it may put around the others as well; that is left out and counted
     as repaired. Other lines that begin with a power's name, and quotations, are parts of letters. Defects are also what
     stands before the first letter ("no_recipient"), letters to a power that is not there or to oneself
-    ("no_recipient"), and a second letter to the same power ("second_letter"), of which the first is sent.
+    ("no_recipient"), a second letter to the same power ("second_letter"), of which the first is sent, a letter that is
+    longer than what is left of the reader's budget ("no_budget"), which is not sent, and one or notes whose end is left
+    out ("too_long"); characters that letters must not have are left out as well, and counted as repaired.
     """
     _, closed, after = text.rpartition(_REASONING)
     others = {*partners(position, position.press.reader), *((EVERYBODY,) if position.press.public else ()), NOTES}
@@ -47,7 +50,7 @@ def parse_letters(text: str, position: PressPosition) -> Answer:
             letters[-1][1].append(line.rstrip())
         elif line.strip() and line.strip() != SILENCE:
             defects.append(Defect(line.strip(), "no_recipient"))
-    return Answer(tuple(_sent(letters, others, defects)), tuple(defects))
+    return Answer(tuple(_sent(letters, others, position.press, defects)), tuple(defects))
 
 
 class _Style(NamedTuple):
@@ -79,16 +82,27 @@ def _heading(line: str) -> _Heading | None:
     return _Heading(recipient, found["rest"].strip(), style)
 
 
-def _sent(letters: list[tuple[str, list[str]]], others: Collection[str], defects: list[Defect]) -> list[str]:
+def _sent(
+    letters: list[tuple[str, list[str]]], others: Collection[str], press: PressView, defects: list[Defect]
+) -> list[str]:
     sent: dict[str, str] = {}
+    left = press.left
     for recipient, lines in letters:
-        text = "\n".join(lines).strip()
+        text, changes = cleaned("\n".join(lines), press.longest)
+        quoted = f"{recipient}: {lines[0][:_QUOTED]}"
         if recipient not in others:
-            defects.append(Defect(f"{recipient}: {lines[0]}", "no_recipient"))
-        elif not text or text == SILENCE:
+            defects.append(Defect(quoted, "no_recipient"))
             continue
-        elif recipient in sent:
-            defects.append(Defect(f"{recipient}: {lines[0]}", "second_letter"))
-        else:
-            sent[recipient] = f"{recipient} {text}"
+        if recipient in sent and text and text != SILENCE:
+            defects.append(Defect(quoted, "second_letter"))
+            continue
+        defects += [Defect(quoted, reason) for reason in changes]
+        if not text or text == SILENCE:
+            continue
+        if left is not None and recipient != NOTES:
+            if len(text) > left:
+                defects.append(Defect(quoted, "no_budget"))
+                continue
+            left -= len(text)
+        sent[recipient] = f"{recipient} {text}"
     return list(sent.values())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from services.environments.diplomacy.press.view import PressPosition
 from services.environments.diplomacy.text.language import DiplomacyLanguage
 from services.environments.diplomacy.text.press_language import PressLanguage
-from tests.unit.services.environments.diplomacy.press.test_press_games import HOSTILE, world
+from tests.unit.services.environments.diplomacy.press.games import HOSTILE
+from tests.unit.services.environments.diplomacy.press.test_press_games import world
 
 LANGUAGE = PressLanguage()
 MARKS = ("<|", "[I", "[/", "{{", "{%", "</", "<s", "\u202e", "\u2066", "\x1b", "\x00")
@@ -38,7 +39,8 @@ def test_letters_are_asked_for_first_and_orders_afterwards() -> None:
     game.step({})
     earlier = named(game.view("FRANCE"), "FRANCE")  # type: ignore[arg-type]
     assert "S1901M, ENGLAND to you:" in earlier["earlier letters"]
-    assert "earlier letters" not in named(game.view("FRANCE"), "FRANCE", cut=2)  # type: ignore[arg-type]
+    cut = LANGUAGE.cuts.index("earlier letters") + 1
+    assert "earlier letters" not in named(game.view("FRANCE"), "FRANCE", cut)  # type: ignore[arg-type]
 
 
 def test_letters_with_one_partner_stand_together() -> None:
