@@ -7,11 +7,13 @@ Example, before the second round of letters::
 ``FROM`` and ``TO`` are the letters of this negotiation, ``GLOBAL`` those of others to all powers, ``OWES`` what the
 reader has promised to a power and ``HOLDS`` what it has been promised, then come the promises to it that were kept and
 broken in earlier phases. Only what letters say in the compact language is written, so that no text of a letter gets
-into a prompt. Beyond ``MOST_ITEMS`` in all the oldest letters are left out, whose promises stay.
+into a prompt. Beyond ``MOST_ITEMS`` in all the oldest letters are left out, whose promises stay; if the promises alone
+are more, each partner keeps as many of the first ones as all can have.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from services.environments.diplomacy.press.ledger import Account
@@ -22,6 +24,7 @@ from services.environments.diplomacy.press.view import PressPosition
 from services.environments.playing import Slot
 
 MOST_ITEMS = 36  # letters, promises and accounts in a prompt: some 250 words
+MOST_SAID = 6  # lines of one letter in a prompt, so that it leaves room for those of other powers
 ORDERS = "ORDERS"  # the end of a prompt for orders
 _MOST = 34  # of the numbers that prompts have words for
 _FRAME = ("FROM", "TO", "OWES", "HOLDS", "KEPT", "BROKE", "LETTERS")
@@ -39,7 +42,7 @@ def with_letters(prompt: str, position: PressPosition, *, public: bool) -> str:
     """
     press = position.press
     end = ORDERS if press.writes is None else f"LETTERS {press.writes + 1}"
-    kept = list(_promised(position))[:MOST_ITEMS]
+    kept = _shared_out(list(_promised(position)))
     said = list(_said(position, public=public))
     latest = said[max(0, len(said) + len(kept) - MOST_ITEMS) :]
     return "; ".join((prompt.removesuffix(ORDERS).rstrip("; "), *latest, *kept, end))
@@ -54,17 +57,33 @@ def _said(position: PressPosition, *, public: bool) -> Iterator[str]:
             mark, other = "TO", letter.recipient
         else:
             mark, other = EVERYBODY if letter.recipient == EVERYBODY else "FROM", letter.sender
-        for proposal in letter.says:
+        for proposal in letter.says[:MOST_SAID]:
             yield f"{mark} {other} {proposal.text}"
 
 
-def _promised(position: PressPosition) -> Iterator[str]:
+def _promised(position: PressPosition) -> Iterator[tuple[str, str]]:
+    """The partner and the words of each promise, then those of each account."""
     press = position.press
     for promise in press.promises:
         mark, other = ("OWES", promise.partner) if promise.giver == press.reader else ("HOLDS", promise.giver)
-        yield f"{mark} {other} {promise.text}"
+        yield other, f"{mark} {other} {promise.text}"
     for partner, account in press.accounts.items():
-        yield f"{partner} {account_words(account)}".rstrip()
+        yield partner, f"{partner} {account_words(account)}".rstrip()
+
+
+def _shared_out(items: Sequence[tuple[str, str]]) -> list[str]:
+    """The words of at most ``MOST_ITEMS`` items: of each partner the first ones, as many as all can have."""
+    counts = Counter(partner for partner, _ in items)
+    each = max(counts.values(), default=0)
+    while sum(min(count, each) for count in counts.values()) > MOST_ITEMS:
+        each -= 1
+    taken: Counter[str] = Counter()
+    words = []
+    for partner, text in items:
+        taken[partner] += 1
+        if taken[partner] <= each:
+            words.append(text)
+    return words
 
 
 def account_words(account: Account) -> str:
@@ -76,7 +95,7 @@ def account_words(account: Account) -> str:
 def letter_slots(position: PressPosition, *, public: bool) -> tuple[Slot, ...]:
     """One letter to each other power that is still there and, if ``public``, one to all where these are delivered.
 
-    Each is its recipient, then a line of the compact language that what is left of the budget allows.
+    Each is its recipient, then a line of the compact language that fits a letter, and what is left of the budget.
     """
     press = position.press
     lines = {
@@ -85,10 +104,10 @@ def letter_slots(position: PressPosition, *, public: bool) -> tuple[Slot, ...]:
     }
     if public and press.public:
         lines[EVERYBODY] = sayable_to_all(position, press.reader)
-    if (left := press.left) is not None:
-        lines = {
-            other: tuple(line for line in said if line == SILENCE or len(line) <= left) for other, said in lines.items()
-        }
+    room = press.longest if press.left is None else min(press.longest, press.left)
+    lines = {
+        other: tuple(line for line in said if line == SILENCE or len(line) <= room) for other, said in lines.items()
+    }
     return tuple(
         Slot(tuple(f"{partner} {line}" for line in said), (None,) * len(said)) for partner, said in lines.items()
     )
