@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from services.environments.diplomacy.press.proposals import Proposal
@@ -14,7 +15,6 @@ EVERYBODY = "GLOBAL"  # the engine's name for all powers, as a recipient
 NOTES = "NOTES"
 
 _PER_ROUND, _PER_PHASE = 1000, 1_000_000
-_EARLIEST_TIME = 10**12  # microseconds; the twelfth day of 1970
 _TAG = re.compile(r"([<\[{])(?=[^\s<\[{]|[<\[{])")
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # Unicode categories
 
@@ -43,9 +43,19 @@ def sent_at(phase: int, round_: int, number: int) -> int:
     return (phase + 1) * _PER_PHASE + round_ * _PER_ROUND + number
 
 
-def round_at(time_sent: int) -> int | None:
-    """The round of a message with such a number; None for a time in microseconds, as other programs write it."""
-    return None if time_sent >= _EARLIEST_TIME else time_sent % _PER_PHASE // _PER_ROUND
+def rounds_of(times: Sequence[int], phase: int) -> tuple[int, ...]:
+    """The round of each message of a phase, from the times of all of them in ascending order.
+
+    ``phase`` is as for ``sent_at``, whose numbers have their rounds. Other programs write times, in units of their own,
+    and know no rounds: each message is then a round of its own.
+    """
+    rounds = tuple(time % _PER_PHASE // _PER_ROUND for time in times)
+    counted: Counter[int] = Counter()
+    for time, round_ in zip(times, rounds, strict=True):
+        if time != sent_at(phase, round_, counted[round_]):
+            return tuple(range(len(times)))
+        counted[round_] += 1
+    return rounds
 
 
 def letters_for(letters: Iterable[Letter], power: str) -> tuple[Letter, ...]:

@@ -14,7 +14,7 @@ from services.environments.diplomacy.played_phases import played_phases, saved_p
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.press.english.understanding import understand
 from services.environments.diplomacy.press.ledger import Ledger
-from services.environments.diplomacy.press.letters import EVERYBODY, Letter, round_at
+from services.environments.diplomacy.press.letters import EVERYBODY, Letter, rounds_of
 from services.environments.diplomacy.press.negotiation import Negotiation
 from services.environments.diplomacy.press.promises import Promise, Verdict
 from services.environments.diplomacy.rules.orders import check
@@ -43,14 +43,15 @@ class _Message(msgspec.Struct):
 def negotiated_phases(document: Mapping[str, Any], name: str) -> Iterator[NegotiatedPhase]:
     """Yield the movement phases of a document that ``read_saved_game`` returned, in order.
 
-    Letters of other programs have a time and no round; each is then a round of its own. Votes for a draw are not saved,
-    so promises of them are left out. ``name`` is the file's, for errors. Raises SavedGameError for a damaged one.
+    Letters of other programs have a time and no round; each is a round of its own, in order of time. Votes for a draw
+    are not saved, so promises of them are left out. ``name`` is the file's, for errors. Raises SavedGameError for a
+    damaged one.
     """
     ledger = Ledger()
-    for phase, saved in zip(played_phases(document, name), saved_phases(document), strict=True):
+    for number, (phase, saved) in enumerate(zip(played_phases(document, name), saved_phases(document), strict=True)):
         if phase.position.kind != "M":
             continue
-        letters = _letters(saved.get("messages") or (), phase.position, name)
+        letters = _letters(saved.get("messages") or (), number, phase.position, name)
         negotiation = Negotiation(phase.position)
         for _, round_ in groupby(letters, key=lambda letter: letter.round):
             negotiation.add_round(tuple(round_))
@@ -66,24 +67,14 @@ def negotiated_phases(document: Mapping[str, Any], name: str) -> Iterator[Negoti
         yield NegotiatedPhase(position, orders, results, letters, negotiation.promises, verdicts)
 
 
-def _letters(messages: Sequence[Any], position: Position, name: str) -> tuple[Letter, ...]:
+def _letters(messages: Sequence[Any], phase: int, position: Position, name: str) -> tuple[Letter, ...]:
     try:
         read = sorted(msgspec.convert(messages, list[_Message]), key=lambda message: message.time_sent)
     except ValueError as error:  # msgspec's errors are ValueErrors
         raise SavedGameError(f"{name}: messages before {position.phase}: {one_line(error, 200)}") from error
     letters = []
-    for number, each in enumerate(read):
+    for each, round_ in zip(read, rounds_of([each.time_sent for each in read], phase), strict=True):
         if each.sender in POWERS and each.recipient in (*POWERS, EVERYBODY) and each.sender != each.recipient:
-            round_ = round_at(each.time_sent)
             says = understand(each.message, position, each.sender, each.recipient)
-            letters.append(
-                Letter(
-                    each.sender,
-                    each.recipient,
-                    each.message,
-                    position.phase,
-                    number if round_ is None else round_,
-                    says,
-                )
-            )
+            letters.append(Letter(each.sender, each.recipient, each.message, position.phase, round_, says))
     return tuple(letters)

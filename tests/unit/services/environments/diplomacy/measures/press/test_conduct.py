@@ -121,23 +121,68 @@ def test_a_phase_that_a_vote_for_a_draw_ended_judges_nobody(tmp_path: Path) -> N
     assert not list(negotiated_phases(read_saved_game(tmp_path / "game.json"), "game.json"))
 
 
-def test_messages_of_other_programs_are_rounds_of_their_own_in_order_of_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "times",
+    [
+        (1_600_000_000_000_000, 1_600_000_000_000_300),  # microseconds
+        (1_600_000_000_000, 1_600_000_000_300),  # milliseconds
+        (1_600_000_000, 1_600_000_300),  # seconds
+        (1_600_000_000, 1_600_000_000),  # equal times: in the order of the file
+        (0, 1),
+        (1, 2),
+        (1_000_500, 1_000_900),  # microseconds since the game began
+    ],
+)
+def test_messages_of_other_programs_are_rounds_of_their_own_in_order_of_time(
+    times: tuple[int, int], tmp_path: Path
+) -> None:
     game = DiplomacyGame(1901)
     game.step({"FRANCE": ("A PAR H",)})
     document = json.loads(game.saved())
+    first, second = times
+    told = [("FRANCE", "ENGLAND", first, "Let us have peace."), ("ENGLAND", "FRANCE", second, "I agree.")]
+    told.append(("SYSTEM", "GLOBAL", second, "PEACE"))
     document["phases"][0]["messages"] = [
         {"sender": sender, "recipient": recipient, "time_sent": time, "phase": "S1901M", "message": text}
-        for sender, recipient, time, text in (
-            ("ENGLAND", "FRANCE", 1_600_000_000_000_002, "I agree."),
-            ("FRANCE", "ENGLAND", 1_600_000_000_000_001, "Let us have peace."),
-            ("SYSTEM", "GLOBAL", 1_600_000_000_000_003, "PEACE"),
-        )
+        for sender, recipient, time, text in (told if first == second else reversed(told))
     ]
     (tmp_path / "game.json").write_text(json.dumps(document))
     [phase] = negotiated_phases(read_saved_game(tmp_path / "game.json"), "game.json")
-    assert [letter.round for letter in phase.letters] == [0, 1]
+    assert [letter.sender for letter in phase.letters] == ["FRANCE", "ENGLAND"]
+    assert len({letter.round for letter in phase.letters}) == 2
     assert {promise.kind for promise in phase.promises} == {"PEACE"}
     assert len(phase.promises) == 2
     document["phases"][0]["messages"] = [{"sender": 3}]
     with pytest.raises(SavedGameError, match="messages before S1901M"):
         list(negotiated_phases(document, "game.json"))
+
+
+def test_times_instead_of_rounds_keep_every_agreement_of_a_game(games: Any) -> None:
+    for _, _, document in games:
+        own = list(negotiated_phases(document, "game"))
+        for start, unit in ((1_600_000_000, 1), (1_600_000_000, 10**3), (1_600_000_000, 10**6), (0, 1), (1, 1)):
+            phases, clock = [], start * unit
+            for phase in document["phases"]:
+                messages = []
+                for message in phase["messages"]:
+                    clock += 7 * unit
+                    messages.append({**message, "time_sent": clock})
+                phases.append({**phase, "messages": messages})
+            other = list(negotiated_phases({**document, "phases": phases}, "game"))
+            for ours, theirs in zip(own, other, strict=True):
+                assert [letter.text for letter in theirs.letters] == [letter.text for letter in ours.letters]
+                # What was written at once may now be an answer, never less of one.
+                assert set(theirs.promises) >= set(ours.promises)
+
+
+def test_a_game_that_began_in_a_position_has_its_rounds(tmp_path: Path) -> None:
+    world = Diplomacy(GameSettings(press_rounds=2))
+    state = world.new_game("", "FRANCE", 0).state()  # type: ignore[attr-defined]
+    game = DiplomacyGame.from_state(state, 1902)
+    world.agree(game)
+    game.step({"FRANCE": ("ENGLAND PEACE",), "ENGLAND": ("FRANCE DMZ ENG",)})
+    game.step({"ENGLAND": ("FRANCE ACCEPT",)})
+    game.step({"FRANCE": ("A PAR H",)})
+    game.save(tmp_path / "game.json")
+    [phase] = negotiated_phases(read_saved_game(tmp_path / "game.json"), "game.json")
+    assert [letter.round for letter in phase.letters] == [0, 0, 1]
