@@ -16,6 +16,7 @@ from services.environments.diplomacy.position import POWERS
 
 LARGEST_SEED = 1 << 53
 MOST_GAMES = 100_000  # of one country: days
+MOST_PRESS_ROUNDS = 10  # as game.press_rounds
 HIGHEST_TEMPERATURE = 100
 _SHOWN = 80  # characters of a wrong argument
 

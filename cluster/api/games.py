@@ -10,10 +10,12 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+from warnings import warn
 
 from cluster.api.arguments import (
     LARGEST_SEED,
     MOST_GAMES,
+    MOST_PRESS_ROUNDS,
     check_ending,
     check_seats,
     check_temperature,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from services.environments.diplomacy.game import DiplomacyGame
     from services.environments.diplomacy.position import Position
     from services.environments.diplomacy.scoring.shares import Outcome
+    from services.environments.diplomacy.settings import GameSettings
     from services.environments.playing import Decision, Policy
     from services.reports.game_viewer.decisions import GameDecisions
 
@@ -115,6 +118,8 @@ def play(
     decisions: bool = False,
     draw_votes: bool = False,
     press: bool = False,
+    press_rounds: int | None = None,
+    public_press: bool | None = None,
 ) -> Game:
     """Play one game to the end of ``until_year`` (1901 to 1999); the same seed (0 to 2^53) plays the same game.
 
@@ -127,8 +132,9 @@ def play(
     ``decisions`` records what players given by a checkpoint, run or ``remote:NAME`` read, each legal order's
     probability and what they chose, for ``Game.html`` and ``Game.save``. With ``draw_votes`` a game is also a draw of
     all survivors when all powers with units vote for it with the same movement orders, as bots do after two years
-    without a change of centres, who alone has most after four. With ``press`` two rounds of letters come before each
-    movement phase.
+    without a change of centres, who alone has most after four. With ``press`` rounds of letters come before each
+    movement phase, by the rules of the first saved policy that was trained with letters, else two of private ones;
+    ``press_rounds`` (1 to 10) and ``public_press`` go first. A warning names policies that were trained with others.
 
     Raises RunError for an unknown power, player or argument, CheckpointError for a folder that is not a usable
     checkpoint, EndpointError for an unknown remote player or one that does not answer.
@@ -148,7 +154,8 @@ def play(
 
         recorder = DecisionRecorder()
     game_id = f"{seed}-{until}"
-    world = agreeing_world(draw_votes=draw_votes, press=press)
+    rules = _press_rules(players.values(), press=press, rounds=press_rounds, public=public_press)
+    world = agreeing_world(draw_votes=draw_votes, press=rules)
     remotes = chat_players(config, world)
     game, record = play_out(players, ending, seed, remotes, game_id=game_id, decisions=recorder, world=world)
     names = {power: name_of(player) for power, player in players.items()}
@@ -165,14 +172,16 @@ def evaluate(
     temperature: float | None = None,
     config: Source | None = None,
     press: bool = False,
+    press_rounds: int | None = None,
+    public_press: bool | None = None,
     progress: bool = False,
 ) -> Rows:
     """Measure a player against six of each opponent, all seven countries alike, with 95 % intervals.
 
     Players are given as for ``play``. ``temperature`` is the sampling temperature of a player that is given by its
     checkpoint or run; None: ``evaluation.temperature`` of its run. The same ``seed`` gives every player the same games.
-    ``until_year`` and ``press`` are as for ``play``; rows have the rule in words for ``end``, and figures of press.
-    ``progress`` shows it on standard error.
+    ``until_year``, ``press``, ``press_rounds`` and ``public_press`` are as for ``play``; rows have the rule in words
+    for ``end``, and the rules and figures of press. ``progress`` shows it on standard error.
 
     Returns a row for each opponent: ``checkpoint`` with ``version`` and ``checksum`` of its weights, ``against`` with
     ``against_version`` and ``against_checksum``, ``games``, ``until_year``, and measures, each with
@@ -191,16 +200,18 @@ def evaluate(
     temperature = check_temperature(temperature)
     from cluster.evaluation.evaluate import diplomacy_request, evaluation_rows
     from cluster.evaluation.evaluate import evaluate as measure
-    from cluster.evaluation.players.opening import agreeing_world, chat_players
+    from cluster.evaluation.players.opening import agreeing_world, chat_players, sharing_players
     from cluster.evaluation.tables.places import this_process
     from cluster.runs.progress_bars import progress_bars
 
-    request = diplomacy_request(games_per_country, ending, press=press, seed=seed, temperature=temperature)
-    remotes = chat_players(config, agreeing_world(draw_votes=False, press=press))
-    candidates, place = [_named_or_open(player)], partial(this_process, remotes=remotes)
+    candidates, anchors = [_named_or_open(player)], [_named_or_open(each) for each in opponents]
+    met = [each for anchor in anchors for each in sharing_players(anchor)]
+    rules = _press_rules((*candidates, *met), press=press, rounds=press_rounds, public=public_press)
+    request = diplomacy_request(games_per_country, ending, press=rules, seed=seed, temperature=temperature)
+    place = partial(this_process, remotes=chat_players(config, agreeing_world(draw_votes=False, press=rules)))
     with ExitStack() as stack:
         add_bar = stack.enter_context(progress_bars()) if progress else None
-        measured = measure(request, candidates, [_named_or_open(each) for each in opponents], place, add_bar)
+        measured = measure(request, candidates, anchors, place, add_bar)
     return Rows(evaluation_rows(request, candidates, measured))
 
 
@@ -214,6 +225,21 @@ class _Seated:
 
     async def act(self, position: Position, power: str, seed: int) -> Decision:
         return await self._player.act_async(position, power, seed)
+
+
+def _press_rules(
+    players: Iterable[str | Policy], *, press: bool, rounds: int | None, public: bool | None
+) -> GameSettings | None:
+    """The rules of letters between these players; None without letters. Warns of policies trained with other rules."""
+    from cluster.evaluation.players.press_rules import chosen_press
+
+    if rounds is not None:
+        rounds = check_whole("press_rounds", rounds, 1, MOST_PRESS_ROUNDS)
+    names = [each for each in players if isinstance(each, str)]
+    rules, warning = chosen_press(names, press=press, rounds=rounds, public=public)
+    if warning is not None:
+        warn(warning, stacklevel=3)
+    return rules
 
 
 def _several(players: AnyPlayer | Sequence[AnyPlayer]) -> list[AnyPlayer]:

@@ -18,7 +18,7 @@ from cluster.evaluation.tables.table import Played, PlayerSpec
 from cluster.runs.progress_bars import AddBar
 from grpo_core.statistics.estimate import Estimate
 from services.environments.diplomacy.ending import Ending
-from services.environments.diplomacy.settings import PRESS_ROUNDS, DiplomacyEvaluation, GameSettings
+from services.environments.diplomacy.settings import DiplomacyEvaluation, GameSettings
 from services.environments.diplomacy.world import Diplomacy
 from services.environments.environment import World
 from services.environments.evaluation import stratified_estimate
@@ -51,12 +51,14 @@ class Request:
         return dict(self.world.evaluation_facts(self.settings))
 
 
-def diplomacy_request(games_per_country: int, ending: Ending, *, press: bool = False, **more: Any) -> Request:
-    """Games of Diplomacy with an ending, with letters before movement phases or without."""
+def diplomacy_request(
+    games_per_country: int, ending: Ending, *, press: GameSettings | None = None, **more: Any
+) -> Request:
+    """Games of Diplomacy with an ending, with letters by the rules in ``press``; None: without letters."""
     settings = DiplomacyEvaluation(
         games_per_country=games_per_country, until_year=ending.until_year, quiet_years=ending.quiet_years
     )
-    return Request(Diplomacy(GameSettings(press_rounds=PRESS_ROUNDS if press else 0)), settings, **more)
+    return Request(Diplomacy(press or GameSettings()), settings, **more)
 
 
 @dataclass(slots=True)

@@ -12,13 +12,16 @@ from cluster.cli.evaluate.options import (
     Csv,
     GamesPerCountry,
     Press,
+    PressRounds,
     Processes,
+    PublicPress,
     RayAddress,
     Seed,
     Temperature,
     Until,
     bars,
     place_for,
+    say_warning,
     write_csv,
 )
 from cluster.cli.options import ChatPlayersConfig, Json, comma_separated, write_json
@@ -50,6 +53,8 @@ def compare_players(
     seed: Seed = 0,
     temperature: Temperature = None,
     press: Press = False,
+    press_rounds: PressRounds = None,
+    public_press: PublicPress = None,
     processes: Processes = None,
     ray_address: RayAddress = None,
     json_out: Json = None,
@@ -63,21 +68,24 @@ def compare_players(
     so. The probability of improvement is that of the better result at the same table, ties half.
     """
     from cluster.evaluation.players.opening import agreeing_world, chat_players, check_player, sharing_names
+    from cluster.evaluation.players.press_rules import chosen_press
 
     names, anchors, ending = list(dict.fromkeys(players)), comma_separated(against), check_ending("--until", until)
     if not 2 <= len(names) <= MOST_PLAYERS:
         raise RunError(f"compare two to seven different players, not {len(names)}")
     if not anchors and not mixed:
         raise RunError("there is nothing to play: give --against, or leave out --no-mixed")
-    remotes = chat_players(config, agreeing_world(draw_votes=False, press=press))
     met = [name for anchor in anchors for name in sharing_names(anchor)]
+    rules, warning = chosen_press((*names, *met), press=press, rounds=press_rounds, public=public_press)
+    remotes = chat_players(config, agreeing_world(draw_votes=False, press=rules))
     for name in (*names, *met):
         check_player(name, remotes)
+    say_warning(warning)
     from cluster.cli.evaluate.comparison_tables import print_comparison
     from cluster.evaluation.evaluate import diplomacy_request
     from cluster.evaluation.figures.comparison import compare_players as compare
 
-    request = diplomacy_request(games_per_country, ending, press=press, seed=seed, temperature=temperature)
+    request = diplomacy_request(games_per_country, ending, press=rules, seed=seed, temperature=temperature)
     place = place_for((*names, *met), remotes, 7 * games_per_country, processes, ray_address)
     try:
         with bars() as add_bar:

@@ -11,7 +11,9 @@ from cluster.cli.evaluate.options import (
     Csv,
     GamesPerCountry,
     Press,
+    PressRounds,
     Processes,
+    PublicPress,
     RayAddress,
     SaveGames,
     Seed,
@@ -22,6 +24,7 @@ from cluster.cli.evaluate.options import (
     game_folder,
     parse_stopping,
     place_for,
+    say_warning,
     write_csv,
 )
 from cluster.cli.options import ChatPlayersConfig, Json, comma_separated, write_json
@@ -54,6 +57,8 @@ def evaluate(
     seed: Seed = 0,
     temperature: Temperature = None,
     press: Press = False,
+    press_rounds: PressRounds = None,
+    public_press: PublicPress = None,
     stop_within: Annotated[
         str | None,
         typer.Option(
@@ -87,22 +92,25 @@ def evaluate(
     figures it can be put beside.
     """
     from cluster.evaluation.players.opening import agreeing_world, chat_players, check_player, sharing_names
+    from cluster.evaluation.players.press_rules import chosen_press
 
     names, anchors, ending = list(dict.fromkeys(players)), comma_separated(against), check_ending("--until", until)
     if not anchors:
         raise RunError("--against names no player; give bots, e.g. --against random,dumbbot")
     stopping = parse_stopping(stop_within, stop_when_clear, len(names))
-    remotes = chat_players(config, agreeing_world(draw_votes=False, press=press))
     met = [name for anchor in anchors for name in sharing_names(anchor)]
+    rules, warning = chosen_press((*names, *met), press=press, rounds=press_rounds, public=public_press)
+    remotes = chat_players(config, agreeing_world(draw_votes=False, press=rules))
     for name in (*names, *met):
         check_player(name, remotes)
+    say_warning(warning)
     from cluster.cli.evaluate.tables import difference_text, evaluation_text
     from cluster.evaluation.evaluate import difference_rows, diplomacy_request, evaluation_rows
     from cluster.evaluation.evaluate import evaluate as measure
 
     games = game_folder(save_games, remotes, ending)
     request = diplomacy_request(
-        games_per_country, ending, press=press, seed=seed, temperature=temperature, stopping=stopping, games=games
+        games_per_country, ending, press=rules, seed=seed, temperature=temperature, stopping=stopping, games=games
     )
     if stopping is not None:
         stopping.found(request.played.measures)
@@ -127,6 +135,7 @@ def evaluate(
         "--until": until,
         "--seed": seed,
         "--temperature": temperature,
+        "--press-rounds": press_rounds,
         "--stop-within": stop_within,
         "--stop-when-clear": stop_when_clear,
         "--config": config,
@@ -136,7 +145,7 @@ def evaluate(
         "players": names,
         "seed": seed,
         "temperature": temperature,  # None: each player's own
-        "command": command_line("evaluate", names, given, press=press),
+        "command": command_line("evaluate", names, given, rules, public_press),
         "commit": commit(),
         "evaluations": rows,
         "differences": differences,

@@ -10,7 +10,9 @@ import typer
 from cluster.api.arguments import MOST_GAMES, check_ending
 from cluster.cli.evaluate.options import (
     Press,
+    PressRounds,
     Processes,
+    PublicPress,
     RayAddress,
     Seed,
     Temperature,
@@ -18,6 +20,7 @@ from cluster.cli.evaluate.options import (
     bars,
     command_line,
     place_for,
+    say_warning,
 )
 from cluster.cli.options import STDOUT, ChatPlayersConfig, JsonOrStdout, check_output, comma_separated, write_json
 from cluster.errors import RunError
@@ -58,6 +61,8 @@ def ladder(
     seed: Seed = 0,
     temperature: Temperature = None,
     press: Press = False,
+    press_rounds: PressRounds = None,
+    public_press: PublicPress = None,
     processes: Processes = None,
     ray_address: RayAddress = None,
     json_out: JsonOrStdout = None,
@@ -79,6 +84,7 @@ def ladder(
     press, so with --press there are none.
     """
     from cluster.evaluation.players.opening import agreeing_world, chat_players, check_player
+    from cluster.evaluation.players.press_rules import chosen_press
 
     names, anchors, ending = (
         list(dict.fromkeys(players or BOTS)),
@@ -93,9 +99,11 @@ def ladder(
     from cluster.evaluation.ladder.ladder import check_players, measure_ladder
 
     check_players(names, tables)
-    remotes = chat_players(config, agreeing_world(draw_votes=False, press=press))
+    rules, warning = chosen_press((*names, anchor), press=press, rounds=press_rounds, public=public_press)
+    remotes = chat_players(config, agreeing_world(draw_votes=False, press=rules))
     for name in (*names, anchor):
         check_player(name, remotes)
+    say_warning(warning)
     from rich.console import Console
 
     from cluster.cli.evaluate.ladder_tables import print_ladder
@@ -103,7 +111,7 @@ def ladder(
     from cluster.evaluation.ladder.document import ladder_csv, ladder_document
     from cluster.runs.provenance import commit
 
-    request = diplomacy_request(games_per_country, ending, press=press, seed=seed, temperature=temperature)
+    request = diplomacy_request(games_per_country, ending, press=rules, seed=seed, temperature=temperature)
     games = 7 * (games_per_country + tables) * len(names)
     place = place_for((*names, anchor), remotes, games, processes, ray_address)
     alone = json_out == STDOUT  # JSON is all that the standard output gets
@@ -121,9 +129,10 @@ def ladder(
         "--until": until,
         "--seed": seed,
         "--temperature": temperature,
+        "--press-rounds": press_rounds,
         "--config": config,
     }
-    words = command_line("ladder", names, given, press=press)
+    words = command_line("ladder", names, given, rules, public_press)
     document = ladder_document(found, shown, request.facts, seed=seed, command=words, commit=commit())
     counters = remotes.stats()
     write_json(json_out, {**document, **({"remotes": counters} if counters else {})})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.api.arguments import MOST_GAMES
+from cluster.api.arguments import MOST_GAMES, MOST_PRESS_ROUNDS
 from cluster.cli.options import check_output, seed_option
 from cluster.errors import RunError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cluster.evaluation.tables.saving import GameFolder
     from opponents.players.chat_players import ChatPlayers
     from services.environments.diplomacy.ending import Ending
+    from services.environments.diplomacy.settings import GameSettings
     from services.environments.environment import World
 
 END_HELP = "'end' is 1935, or a draw after five years without a change of centres."
@@ -48,8 +49,26 @@ Press = Annotated[
     bool,
     typer.Option(
         "--press",
-        help="Two rounds of letters come before each movement phase; the JSON also has promises, honesty, supports of "
-        "others and attacks. muted:runs/press writes none.",
+        help="Rounds of letters come before each movement phase, by the rules of the players' own runs, else two of "
+        "private letters; the JSON also has promises, honesty, supports of others and attacks. muted:runs/press writes "
+        "none.",
+    ),
+]
+PressRounds = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=MOST_PRESS_ROUNDS,
+        help="Rounds of letters with --press.",
+        show_default="game.press_rounds of the players' runs, or 2",
+    ),
+]
+PublicPress = Annotated[
+    bool | None,
+    typer.Option(
+        "--public-press/--private-press",
+        help="Whether letters to all powers are delivered as well, with --press.",
+        show_default="game.press_public of the players' runs, or private",
     ),
 ]
 Processes = Annotated[
@@ -173,9 +192,22 @@ def write_csv(path: Path | None, world: World, rows: Sequence[Mapping[str, Any]]
     typer.echo(f"written to {path}")
 
 
-def command_line(command: str, names: Sequence[str], given: Mapping[str, Any], *, press: bool) -> str:
-    """Return the command that plays the same games, wherever the same players are; options of None are left out."""
+def command_line(
+    command: str, names: Sequence[str], given: Mapping[str, Any], press: GameSettings | None, public: bool | None
+) -> str:
+    """Return the command that plays the same games, wherever the same players are; options of None are left out.
+
+    ``public`` is what was given of --public-press.
+    """
     words = ["entente", command, *names]
     for option, value in given.items():
         words += [] if value is None else [option, value]
-    return shlex.join(map(str, [*words, "--press"] if press else words))
+    words += [] if press is None else ["--press"]
+    words += [] if public is None else ["--public-press" if public else "--private-press"]
+    return shlex.join(map(str, words))
+
+
+def say_warning(text: str | None) -> None:
+    """Write a warning to standard error, if there is one."""
+    if text is not None:
+        typer.echo(f"warning: {text}", err=True)

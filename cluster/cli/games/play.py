@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cluster.api.arguments import check_ending
+from cluster.cli.evaluate.options import PressRounds, PublicPress, say_warning
 from cluster.cli.options import ChatPlayersConfig, check_output, seed_option
 
 if TYPE_CHECKING:
@@ -61,10 +62,13 @@ def play(
         bool,
         typer.Option(
             "--press",
-            help="Two rounds of letters come before each movement phase: honest, keeper, breaker, stabber and chatter "
-            "are bots that negotiate; policies that have not learned the words of press are silent.",
+            help="Rounds of letters come before each movement phase, by the rules of the players' own runs, else two "
+            "of private letters: honest, keeper, breaker, stabber and chatter are bots that negotiate; policies that "
+            "have not learned the words of press are silent.",
         ),
     ] = False,
+    press_rounds: PressRounds = None,
+    public_press: PublicPress = None,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -131,10 +135,12 @@ def play(
     """
     from cluster.errors import RunError
     from cluster.evaluation.players.opening import agreeing_world, chat_players, check_player, parse_seats
+    from cluster.evaluation.players.press_rules import chosen_press
 
     ending = check_ending("--until", until)
     if web:
-        if out is not None or html is not None or show_prompts or draw_votes or press or decisions is not None:
+        of_press = press or press_rounds is not None or public_press is not None
+        if out is not None or html is not None or show_prompts or draw_votes or of_press or decisions is not None:
             raise RunError(
                 "--out, --html, --show-prompts, --draw-votes, --press and --decisions are of games without --web"
             )
@@ -164,10 +170,12 @@ def play(
     seats = parse_seats(seat or [], default or "random")
     if "person" in seats.values():
         raise RunError("a person plays in the browser: add --web, and leave --out away")
-    world = agreeing_world(draw_votes=draw_votes, press=press)
+    rules, warning = chosen_press(seats.values(), press=press, rounds=press_rounds, public=public_press)
+    world = agreeing_world(draw_votes=draw_votes, press=rules)
     remotes = chat_players(config, world)
     for name in dict.fromkeys(seats.values()):
         check_player(name, remotes)
+    say_warning(warning)
     from cluster.evaluation.play import play as play_one  # the engine is slow to import; wrong names need none
 
     prompts = None

@@ -34,6 +34,7 @@ SHARED = "+"  # between the names of players that share seats
 if TYPE_CHECKING:
     from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
     from opponents.prompts.policy_prompt import PromptView
+    from services.environments.diplomacy.settings import GameSettings
     from services.environments.diplomacy.world import Diplomacy
     from services.inference.engine import Engine
     from services.settings import InferenceSettings
@@ -313,14 +314,14 @@ def chat_players(config: Source | None, world: World | None = None) -> ChatPlaye
     return ChatPlayers(remotes, None if world is None else world.language)
 
 
-def agreeing_world(*, draw_votes: bool, press: bool) -> Diplomacy | None:
-    """Diplomacy whose players vote on draws, or write letters before movement orders; None if neither."""
-    if not (draw_votes or press):
+def agreeing_world(*, draw_votes: bool, press: GameSettings | None) -> Diplomacy | None:
+    """Diplomacy whose players vote on draws, or write letters by the rules in ``press``; None if neither."""
+    if not draw_votes and press is None:
         return None
-    from services.environments.diplomacy.settings import PRESS_ROUNDS, GameSettings
+    from services.environments.diplomacy.settings import GameSettings
     from services.environments.diplomacy.world import Diplomacy
 
-    return Diplomacy(GameSettings(draw_votes=draw_votes, press_rounds=PRESS_ROUNDS if press else 0))
+    return Diplomacy((press or GameSettings()).model_copy(update={"draw_votes": draw_votes}))
 
 
 def parse_seats(seats: list[str], default: str) -> dict[str, str]:

@@ -293,12 +293,20 @@ class Diplomacy(World):
         return f"against {', '.join(others)} and {last} mixed" if others else f"against six {against}"
 
     def evaluation_facts(self, settings: Any) -> Mapping[str, str | int]:
-        """The last year of the games, with quiet years the whole rule as text; rounds of letters; votes on draws."""
+        """The last year of the games, with quiet years the whole rule as text; the rules of letters; votes on draws."""
         whole = Ending(settings.until_year, settings.quiet_years)
         last = settings.until_year if whole.quiet_years is None else str(whole)
-        rounds = self.settings.press_rounds
         votes = {"draw_votes": "yes"} if self.settings.draw_votes else {}
-        return {"until_year": last, **({"press_rounds": rounds} if rounds else {}), **votes}
+        return {"until_year": last, **self._press_facts(), **votes}
+
+    def _press_facts(self) -> dict[str, str | int]:
+        own, usual = self.settings, GameSettings()
+        if not own.press_rounds:
+            return {}
+        public = {"press_public": "yes"} if own.press_public else {}
+        length = {"press_length": own.press_length} if own.press_length != usual.press_length else {}
+        budget = {} if own.press_budget is None else {"press_budget": own.press_budget}
+        return {"press_rounds": own.press_rounds, **public, **length, **budget}
 
     def saved_game(
         self, game: Game, players: Mapping[str, SeatPlayer] | None, seed: int, commit: str, package_version: str

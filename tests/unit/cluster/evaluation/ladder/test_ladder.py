@@ -15,6 +15,7 @@ from cluster.evaluation.ladder.document import ladder_csv, ladder_document, scal
 from cluster.evaluation.ladder.ladder import Ladder, check_players, measure_ladder
 from cluster.evaluation.tables.places import this_process
 from services.environments.diplomacy.ending import Ending
+from services.environments.diplomacy.settings import GameSettings
 
 SHORT = Ending(1902)
 BOTS = ("hold", "random", "greedy")
@@ -91,7 +92,7 @@ def test_published_figures_are_those_against_the_anchor(found: Ladder) -> None:
 
 
 def test_nothing_published_stands_beside_games_with_press() -> None:
-    request = diplomacy_request(1, SHORT, press=True)
+    request = diplomacy_request(1, SHORT, press=GameSettings(press_rounds=2))
     found = measure_ladder(request, SHORT, ("honest", "breaker"), "dumbbot", 1, this_process)
     assert found.published == []
     assert {row["press_rounds"] for row in found.rows} == {2}
