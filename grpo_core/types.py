@@ -168,6 +168,21 @@ class Measure:
         return (self.phrase or f"{self.heading} {{}}").format(value)
 
 
+@dataclass(frozen=True, slots=True)
+class PairMeasure:
+    """A share of what a role and each other one had to do with one another: a count by another, over many games.
+
+    ``part`` and ``whole`` are followed by a slash and the other role in ``Episode.outcome``: "promises_to/FRANCE". A
+    game without such a key counts 0.
+    """
+
+    name: str  # in metrics: "promises_kept" of entente_country_promises_kept
+    part: str
+    whole: str
+    title: str  # of a panel: "Promises it keeps"
+    text: str  # for help texts
+
+
 _COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
@@ -180,6 +195,7 @@ class RoleMeasures:
     measures: tuple[Measure, ...]  # the first is the main one; the second stands beside it where two have room
     opponents: int = 0  # seats beside the learner's; 0: a role is no seat, and plays alone
     opposition: str = "against {}"  # how a line names an anchor: "against six {}"
+    pairs: tuple[PairMeasure, ...] = ()  # of a role and each other one, that training follows
 
     @property
     def main(self) -> Measure:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from grpo_core.types import Measure, RoleMeasures
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.settings import GameSettings
 from services.environments.diplomacy.world import Diplomacy
 from services.metrics.catalogue import declare
 
 DIPLOMACY = RoleMeasures(Diplomacy.role_name, POWERS, Diplomacy.measures, 6, "against six {}")
+WITH_PRESS = Diplomacy(GameSettings(press_rounds=1)).measured
 # Its word for a seat is one that no world of the house uses, so that both can be declared in one process.
 CHAIRS = RoleMeasures(
     "chair",
@@ -30,5 +32,5 @@ TOPICS = RoleMeasures(
     (Measure("solved", "solved", "Solved", "share of problems solved", "share"),),
     opposition="on {}",
 )
-for measured in (DIPLOMACY, CHAIRS, TOPICS):
+for measured in (DIPLOMACY, WITH_PRESS, CHAIRS, TOPICS):
     declare(measured)

@@ -115,6 +115,7 @@ def monitoring_files(
     Raises MetricsError if Grafana's SDK or an argument is unusable, and WorldError if a world is.
     """
     from services.environments.registry import DEFAULT_WORLD
+    from services.metrics.catalogue import PARTNER
     from services.metrics.dashboards.all_dashboards import dashboards
     from services.metrics.dashboards.grafana import dashboard_json, datasource_yaml, provider_yaml
     from services.metrics.prometheus_config import pod_monitor_yaml, prometheus_rule_yaml, prometheus_yaml, rules_yaml
@@ -124,6 +125,7 @@ def monitoring_files(
     colors = {
         each.role_name: {role: DARK_COLORS[role] for role in each.roles if role in DARK_COLORS} for each in measured
     }
+    colors[PARTNER] = {role: color for of_role in colors.values() for role, color in of_role.items()}
     made = [*dashboards(measured), *_press_boards(worlds or (DEFAULT_WORLD,))]
     boards = {f"grafana/dashboards/{each.uid}.json": dashboard_json(each, colors) for each in made}
     return {

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from grpo_core.section import Settings
 from grpo_core.seeds import derive_seed
-from grpo_core.types import Measure, RoleMeasures
+from grpo_core.types import Measure, PairMeasure, RoleMeasures
 from services.environments.evaluation import EvaluationGame, EvaluationResult, stratified_row
 from services.environments.language import Language
 from services.environments.playing import Bot, Game, Parts, Policy, PromptedPolicy, View
@@ -63,6 +63,7 @@ class World(ABC):
     name: ClassVar[str]
     role_name: ClassVar[str]  # what a role is called in group keys, metrics and reports: "country"
     measures: tuple[Measure, ...]  # the first is the main one
+    pair_measures: tuple[PairMeasure, ...] = ()  # of a role and each other one
     episode_facts: ClassVar[tuple[str, ...]] = ()  # of a start; LINEUP_FACT is the floors' own
     turn_facts: tuple[str, ...] = ()
     has_opponents: ClassVar[bool] = True  # whether all other roles sit at the same table
@@ -92,7 +93,8 @@ class World(ABC):
     def measured(self) -> RoleMeasures:
         """What the figures of this world are grouped and named by."""
         others = len(self.roles) - 1 if self.has_opponents else 0
-        return RoleMeasures(self.role_name, tuple(self.roles), tuple(self.measures), others, self.opposition("{}"))
+        opposition, pairs = self.opposition("{}"), tuple(self.pair_measures)
+        return RoleMeasures(self.role_name, tuple(self.roles), tuple(self.measures), others, opposition, pairs)
 
     @property
     def parting_facts(self) -> tuple[str, ...]:

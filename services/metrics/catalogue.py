@@ -32,7 +32,8 @@ Kind = Literal["counter", "gauge", "histogram"]
 Value = float | Sequence[float]
 _LONGEST_LABEL = 200  # characters
 _LABEL = re.compile(r"[a-z][a-z0-9_]*")
-_RESERVED = frozenset({"against", "instance", "job", "le", "run"})  # labels with another meaning
+PARTNER = "partner"  # the label of the other role of a pair
+_RESERVED = frozenset({"against", "instance", "job", "le", PARTNER, "run"})  # labels with another meaning
 _MARKS = {ord(mark): f"%{ord(mark):02X}" for mark in "%{},="}  # of a key
 
 
@@ -219,6 +220,9 @@ def _results(measured: RoleMeasures) -> Iterable[Metric]:
     yield _counter(f"{stem}_episodes_total", "episodes", "Episodes the learner used", labels)
     main = measured.main
     yield _gauge(f"entente_batch_{main.name}", main.unit, f"{_sentence(main.text)} of this update's episodes", labels)
+    for pair in measured.pairs:
+        text = f"{_sentence(pair.text)}, last 100 episodes"
+        yield _gauge(f"{stem}_{pair.name}", "1", text, (measured.role_name, PARTNER), whole=True)
 
 
 def _level(measured: RoleMeasures) -> Metric:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
 from grpo_core.types import Episode, Measure, RoleMeasures
-from services.metrics.catalogue import key
+from services.metrics.catalogue import PARTNER, key
 
 EPISODES = 100
 
@@ -22,6 +22,7 @@ class EpisodeFacts:
     values: Mapping[str, float]  # of the measures that training follows, by name; 0 where its game had none
     phases: float  # game length
     block: str = ""  # its line-up block; checkpoints of earlier versions lack it, and count as one block
+    pairs: Mapping[str, float] = field(default_factory=dict)  # the counts of pair measures, as in the outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,9 @@ class RoleWindows:
         self._measured = measured
         self._size = size
         self._windows: dict[str, deque[EpisodeFacts]] = {}
+        self._pair_keys = {
+            f"{count}/{role}" for each in measured.pairs for count in (each.part, each.whole) for role in measured.roles
+        }
 
     def add(self, episode: Episode) -> None:
         """Add an episode; a full window drops the role's oldest."""
@@ -53,6 +57,7 @@ class RoleWindows:
             values={each.name: outcome.get(each.outcome, 0.0) for each in self._measured.trained},
             phases=outcome.get("phases", float(len(episode.turns))),
             block=episode.block_id,
+            pairs={name: outcome[name] for name in self._pair_keys & outcome.keys()},
         )
         self._windows.setdefault(episode.role, deque(maxlen=self._size)).append(fact)
 
@@ -75,7 +80,10 @@ class RoleWindows:
         return {role: tuple(window) for role, window in self._windows.items()}
 
     def metrics(self) -> dict[str, float]:
-        """Return every role's summary as catalogue measurements; values without data are left out."""
+        """Return every role's summary, and its shares by other role, as catalogue measurements.
+
+        Values without data are left out.
+        """
         name = self._measured.role_name
         found: dict[str, float] = {}
         for role in sorted(self._windows):
@@ -91,14 +99,25 @@ class RoleWindows:
             for figure, value in figures.items():
                 if value is not None:
                     found[key(f"entente_{name}_{figure}", **{name: role})] = value
+            found |= self._shares(role)
         return found
+
+    def _shares(self, role: str) -> dict[str, float]:
+        """The pair measures of a role, each over all games of its window together."""
+        counts: Counter[str] = Counter()
+        for fact in self._windows[role]:
+            counts.update(fact.pairs)
+        name = self._measured.role_name
+        return {
+            key(f"entente_{name}_{each.name}", **{name: role, PARTNER: other}): counts[f"{each.part}/{other}"] / whole
+            for each in self._measured.pairs
+            for other in self._measured.roles
+            if (whole := counts[f"{each.whole}/{other}"])
+        }
 
     def state(self) -> dict[str, list[list[Any]]]:
         """Return plain JSON for a checkpoint, a row an episode: see ``read_row``."""
-        return {
-            role: [[fact.reward, *fact.values.values(), fact.phases, fact.block] for fact in window]
-            for role, window in self._windows.items()
-        }
+        return {role: list(map(_row, window)) for role, window in self._windows.items()}
 
     def load_state(self, state: Mapping[str, Sequence[Sequence[Any]]]) -> None:
         """Replace the windows by those of ``state()``. Raises ValueError if a row is none of these measures."""
@@ -119,17 +138,24 @@ def _mean(window: Collection[EpisodeFacts], measure: Measure) -> float | None:
     return sum(weight * fact.values[measure.name] for weight, fact in zip(weights, window, strict=True)) / total
 
 
+def _row(fact: EpisodeFacts) -> list[Any]:
+    pairs = [dict(fact.pairs)] if fact.pairs else []
+    return [fact.reward, *fact.values.values(), fact.phases, fact.block, *pairs]
+
+
 def read_row(row: Sequence[Any], measured: RoleMeasures) -> EpisodeFacts:
-    """Read an episode's row of ``RoleWindows.state``: its reward, its values, its length, and perhaps its block.
+    """Read an episode's row of ``RoleWindows.state``: its reward, values, length, perhaps its block, perhaps pairs.
 
     Raises ValueError if it has another length or other types.
     """
     names = [measure.name for measure in measured.trained]
-    block = row[len(names) + 2 :]
-    if not (len(row) >= len(names) + 2 and len(block) <= 1 and all(isinstance(each, str) for each in block)):
+    more = row[len(names) + 2 :]
+    fits = all(isinstance(each, kind) for each, kind in zip(more, (str, Mapping), strict=False))
+    if not (len(row) >= len(names) + 2 and len(more) <= 2 and fits):
         raise ValueError(f"an episode has {len(row)} facts that do not fit the measures {', '.join(names)}")
     reward, *values, phases = map(_number, row[: len(names) + 2])
-    return EpisodeFacts(reward, dict(zip(names, values, strict=True)), phases, *block)
+    pairs = {name: _number(count) for name, count in more[1].items()} if len(more) > 1 else {}
+    return EpisodeFacts(reward, dict(zip(names, values, strict=True)), phases, more[0] if more else "", pairs)
 
 
 def _number(value: Any) -> float:

@@ -15,6 +15,7 @@ with them, a quarter of the seats of ten recorded games without press had an all
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from services.environments.diplomacy.position import POWERS, Position, segment
@@ -90,6 +91,28 @@ def allies(standings: Standings, power: str) -> tuple[str, ...]:
         for other in others
         if standings.get((power, other), 0.0) + standings.get((other, power), 0.0) >= THRESHOLD
     )
+
+
+class AllianceYears:
+    """Counts the years of a game at whose end each two powers were still there, and those in which they were allied."""
+
+    def __init__(self) -> None:
+        self._standings: Standings = {}
+        self.years: Counter[Pair] = Counter()
+        self.allied: Counter[Pair] = Counter()
+
+    def add(self, position: Position, orders: Mapping[str, Sequence[str]], verdicts: Iterable[Verdict]) -> None:
+        """Take a phase as ``updated_standings`` does; a year ends with the orders of its autumn."""
+        self._standings = updated_standings(self._standings, position, orders, verdicts)
+        if position.kind != "M" or not position.phase.startswith("F"):
+            return
+        there = [power for power in POWERS if position.units.get(power) or position.centers.get(power)]
+        for power in there:
+            found = allies(self._standings, power)
+            for other in there:
+                if other != power:
+                    self.years[power, other] += 1
+                    self.allied[power, other] += other in found
 
 
 class AllianceLog:

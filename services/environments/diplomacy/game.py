@@ -17,10 +17,11 @@ from diplomacy.utils.game_phase_data import GamePhaseData
 from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.errors import one_line
 from grpo_core.types import KeyValue
-from services.environments.diplomacy.alliances import NO_ALLY, AllianceLog
+from services.environments.diplomacy.alliances import NO_ALLY, AllianceLog, AllianceYears
 from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, DrawVote, PastPhase, Position, segment
 from services.environments.diplomacy.press.letters import sent_at
+from services.environments.diplomacy.press.pairs import pair_figures
 from services.environments.diplomacy.press.promises import Verdict
 from services.environments.diplomacy.press.table import PressRules, PressTable
 from services.environments.diplomacy.rules.draw_votes import split_votes
@@ -67,6 +68,7 @@ class DiplomacyGame(Game):
         self._past: tuple[PastPhase, ...] | None = None  # given with a state; later ones are the engine's
         self._orders: dict[str, tuple[str, ...]] = {}
         self._alliances = AllianceLog()
+        self._alliance_years = AllianceYears()  # with press
         # Phases for it, with orders and verdicts; only facts need it.
         self._unobserved: list[tuple[Position, Mapping[str, tuple[str, ...]], tuple[Verdict, ...]]] = []
         self._verdicts: tuple[Verdict, ...] = ()  # on the promises of the phase that was processed last
@@ -185,6 +187,7 @@ class DiplomacyGame(Game):
         after = self.centers()
         parts = {power: phase_parts(before[power], after[power]) | malformed.get(power, {}) for power in POWERS}
         if self.press is not None and not self.agreed:
+            self._alliance_years.add(position, given, self._verdicts)
             changes = {power: after[power] - before[power] for power in POWERS}
             came_of = self.position.past[-1].results if position.kind == "M" else {}
             of_press = self.press.parts(position, given, came_of, changes)
@@ -192,8 +195,11 @@ class DiplomacyGame(Game):
         return Step(parts, defects)
 
     def press_figures(self, power: str) -> dict[str, float]:
-        """The outcomes of ``PRESS_MEASURES``; none without press."""
-        return {} if self.press is None else self.press.conduct.figures(power)
+        """The outcomes of ``PRESS_MEASURES`` and ``PAIR_MEASURES``; none without press."""
+        if self.press is None:
+            return {}
+        conduct, years = self.press.conduct, self._alliance_years
+        return {**conduct.figures(power), **pair_figures(conduct, years.allied, years.years, power)}
 
     def _deliver(self, lines: Mapping[str, Sequence[str]]) -> int:
         """Deliver the letters of a round, and return how many lines were none."""

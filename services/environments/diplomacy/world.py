@@ -13,6 +13,7 @@ from services.environments.diplomacy.bots.registry import BOT_NAMES, NEGOTIATORS
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.measures.definitions import EVALUATED, PRESS_MEASURES, TRAINED, definition
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.press.pairs import PAIR_MEASURES
 from services.environments.diplomacy.scoring.rewards import PRESS_PARTS, check_weights
 from services.environments.diplomacy.settings import PRESS_ROUNDS, DiplomacyEvaluation, DiplomacyImitation, GameSettings
 from services.environments.diplomacy.text.language import DiplomacyLanguage
@@ -81,6 +82,7 @@ class Diplomacy(World):
             )
         if settings.press_rounds:
             self.measures = (*self.measures, *PRESS_MEASURES)
+            self.pair_measures = PAIR_MEASURES
             self.turn_facts = (*self.turn_facts, "act", "at_peace")
 
     @property

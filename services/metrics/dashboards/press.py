@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from grpo_core.types import RoleMeasures
-from services.metrics.catalogue import role_metrics
-from services.metrics.dashboards.panels import Dashboard, Query, chart, floor_of, gauge, latest, row, unit_of
+from services.metrics.catalogue import PARTNER, Metric, role_metrics
+from services.metrics.dashboards.panels import (
+    PERCENT,
+    Dashboard,
+    Panel,
+    Query,
+    Row,
+    chart,
+    floor_of,
+    gauge,
+    latest,
+    row,
+    share_chart,
+    unit_of,
+)
 
 _SIDE_BY_SIDE = (  # title, measures with their legends
     ("Honesty", (("honesty", "of the policy"), ("partners_honesty", "of its partners"))),
@@ -39,6 +54,37 @@ def press_board(measured: RoleMeasures, without: RoleMeasures) -> Dashboard:
     return Dashboard(
         "entente-press" if measured.role_name == "country" else f"entente-press-{measured.plural}",
         "Entente: press",
-        "Letters, promises kept and broken, help and attacks, in the last 100 training episodes of each role.",
-        (row(f"All {measured.plural} together", *means), row(f"By {measured.role_name}", *each)),
+        "Letters, promises, help, attacks and alliances, in the last 100 training episodes of each role.",
+        (
+            row(f"All {measured.plural} together", *means),
+            row(f"By {measured.role_name}", *each),
+            *_pairs(measured, metrics),
+        ),
+        {measured.role_name: f"{stem}{measured.main.name}"},
     )
+
+
+def _pairs(measured: RoleMeasures, metrics: Mapping[str, Metric]) -> Iterator[Row]:
+    """What each pair of roles did lately, and over time for each role of the policy."""
+    name = measured.role_name
+    found = [(pair, metrics[f"entente_{name}_{pair.name}"]) for pair in measured.pairs]
+    if not found:
+        return
+    now = (
+        Panel(
+            pair.title,
+            (Query(latest(metric)),),
+            text=f"{metric.help}; rows are the {name} of the policy.",
+            kind="matrix",
+            by=(name, PARTNER),
+            unit=PERCENT,
+            height=9,
+        )
+        for pair, metric in found
+    )
+    yield row("By pair, now", *now, width=8)
+    one, partner = {name: f"${name}"}, f"{{{{{PARTNER}}}}}"
+    over_time = (
+        share_chart(pair.title, Query(latest(metric, **one), partner), text=f"{metric.help}.") for pair, metric in found
+    )
+    yield row(f"${name}, by partner", *over_time, width=8, repeat=name)

@@ -11,16 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from services.environments.diplomacy.measures.definitions import PRESS_MEASURES
-from services.environments.diplomacy.settings import GameSettings
-from services.environments.diplomacy.world import Diplomacy
-from services.metrics.catalogue import CATALOGUE, declare
+from services.environments.diplomacy.press.pairs import PAIR_MEASURES
+from services.metrics.catalogue import CATALOGUE
 from services.metrics.dashboards.all_dashboards import dashboards
 from services.metrics.dashboards.panels import Panel, Query, metric_of
 from services.metrics.dashboards.press import press_board
-from tests.measured import DIPLOMACY
+from tests.measured import DIPLOMACY, WITH_PRESS
 
-WITH_PRESS = Diplomacy(GameSettings(press_rounds=1)).measured
-declare(WITH_PRESS)
 DASHBOARDS = (*dashboards((DIPLOMACY,)), press_board(WITH_PRESS, DIPLOMACY))
 
 # The test's sources; all but the last two are names of runs, the label that their samples have.
@@ -93,7 +90,7 @@ SOURCES: Mapping[str, Source] = {
         "the learner's last 100 episodes of each country",
         PLAYED,
     ),
-    **_rows(_of_countries(" ".join(measure.name for measure in PRESS_MEASURES)),
+    **_rows(_of_countries(" ".join(measure.name for measure in (*PRESS_MEASURES, *PAIR_MEASURES))),
             "the learner's last 100 episodes of each country", NEGOTIATED, "game.press_rounds above 0"),
     **_rows("entente_topped_up_episodes_total", _LEARNER, PLAYED, "learner.top_up_episodes"),
     **_rows("entente_stale_episodes_total", _LEARNER, LEARNED, "episodes that came too late"),

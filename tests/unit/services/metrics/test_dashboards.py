@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 from services.environments.diplomacy.measures.definitions import PRESS_MEASURES
+from services.environments.diplomacy.press.pairs import PAIR_MEASURES
 from services.environments.diplomacy.settings import GameSettings
 from services.environments.diplomacy.world import Diplomacy
 from services.metrics.catalogue import role_metrics
@@ -72,7 +74,7 @@ def test_the_board_of_tasks_for_one_player_names_no_opponents() -> None:
 def test_the_board_of_press_shows_what_games_without_it_do_not_measure() -> None:
     measured = Diplomacy(GameSettings(press_rounds=1)).measured
     made = press_board(measured, DIPLOMACY)
-    together, each = made.rows
+    together, each, pairs, by_partner = made.rows
     assert [panel.title for panel in together.panels] == [
         "Honesty", "Cross-supports", "Effective cross-supports", "Attacks"
     ]  # fmt: skip
@@ -84,4 +86,17 @@ def test_the_board_of_press_shows_what_games_without_it_do_not_measure() -> None
                 names = set(re.findall(r"\bentente_[a-z_]+", query.expr))
                 assert names
                 assert names <= known
-    assert "entente_country_honesty" in dashboard_json(made, {})
+    titles = [measure.title for measure in PAIR_MEASURES]
+    assert [panel.title for panel in pairs.panels] == [panel.title for panel in by_partner.panels] == titles
+    assert {panel.by for panel in pairs.panels} == {("country", "partner")}
+    assert by_partner.repeat == "country"
+    text = dashboard_json(made, {"partner": {"FRANCE": "#123456"}})
+    assert "entente_country_honesty" in text
+    assert "#123456" in text
+    chosen = {variable["name"]: variable.get("query") for variable in json.loads(text)["templating"]["list"]}
+    assert chosen["country"] == 'label_values(entente_country_centers{run="$run"}, country)'
+
+
+def test_the_board_of_press_of_a_world_without_pairs_has_no_panels_of_them() -> None:
+    measured = replace(Diplomacy(GameSettings(press_rounds=1)).measured, pairs=())
+    assert [row.title for row in press_board(measured, DIPLOMACY).rows] == ["All countries together", "By country"]

@@ -10,7 +10,7 @@ from services.environments.diplomacy.settings import GameSettings
 from services.environments.diplomacy.world import Diplomacy
 from services.metrics.catalogue import check
 from services.metrics.rolling_windows import RoleWindows
-from tests.measured import CHAIRS, DIPLOMACY
+from tests.measured import CHAIRS, DIPLOMACY, WITH_PRESS
 
 
 def episode(role: str, reward: float, block: str = "b0", **outcome: float) -> Episode:
@@ -125,3 +125,45 @@ def test_another_worlds_windows_follow_its_own_measures() -> None:
 def test_rows_of_other_measures_are_refused(row: list[object]) -> None:
     with pytest.raises(ValueError, match=r"of an episode|an episode has"):
         RoleWindows(DIPLOMACY).load_state({"FRANCE": [row]})
+
+
+PROMISED = {"promises_to/ITALY": 3.0, "promises_kept_to/ITALY": 1.0, "years_with/ITALY": 2.0}
+
+
+def test_shares_by_partner_are_of_all_games_together() -> None:
+    windows = RoleWindows(WITH_PRESS, size=2)
+    windows.add(episode("FRANCE", 0.0, **{"promises_to/TURKEY": 9.0}))  # dropped by the third
+    windows.add(episode("FRANCE", 0.0, **PROMISED))
+    windows.add(episode("FRANCE", 0.0, **{"promises_to/ITALY": 1.0, "promises_kept_to/ITALY": 1.0, "honesty": 1.0}))
+    windows.add(episode("ITALY", 0.0))
+    metrics = windows.metrics()
+    check(metrics)
+    assert {name: value for name, value in metrics.items() if "partner=" in name} == {
+        "entente_country_promises_kept{country=FRANCE,partner=ITALY}": 0.5,
+        "entente_country_allied{country=FRANCE,partner=ITALY}": 0.0,
+    }
+
+
+def test_a_checkpoint_keeps_what_pairs_did_and_one_without_it_is_read() -> None:
+    windows = RoleWindows(WITH_PRESS)
+    windows.add(episode("FRANCE", 0.0, **PROMISED))
+    windows.add(episode("FRANCE", 0.0, block="b1"))
+    state = json.loads(json.dumps(windows.state()))
+    restored = RoleWindows(WITH_PRESS)
+    restored.load_state(state)
+    assert restored.metrics() == windows.metrics()
+    assert restored.facts() == windows.facts()
+    before = {role: [row[: 3 + len(WITH_PRESS.trained)] for row in rows] for role, rows in state.items()}
+    restored.load_state(before)
+    assert [fact.block for fact in restored.facts()["FRANCE"]] == ["b0", "b1"]
+    assert not any("partner=" in name for name in restored.metrics())
+    [row, _] = state["FRANCE"]
+    for wrong in ([*row, {}], [*row[:-1], 3], [*row[:-1], {"promises_to/ITALY": "many"}]):
+        with pytest.raises(ValueError, match="fact"):
+            restored.load_state({"FRANCE": [wrong]})
+
+
+def test_games_without_press_have_the_rows_that_they_had() -> None:
+    windows = RoleWindows(DIPLOMACY)
+    windows.add(episode("FRANCE", 0.5, **PROMISED))
+    assert windows.state() == {"FRANCE": [[0.5, 0.0, 0.0, 0.0, 0.0, 0.0, "b0"]]}
