@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 _MOST_ALLIANCES = 10  # in the table; the JSON has all
+_MOST_YEARS = 8  # columns of the table; the JSON has all
 _COLUMNS = (
     ("honesty", "promises kept"),
     ("support_rate", "supports"),
@@ -26,12 +28,20 @@ _COLUMNS = (
 
 
 @commands.command(
-    epilog="Examples: `entente conduct games/press`, `entente conduct game.json other.json --json conduct.json`"
+    epilog="Examples: `entente conduct games/press --by-year`, `entente conduct game.json other.json --json rows.json`"
 )
 def conduct(
     games: Annotated[
         list[Path], typer.Argument(metavar="GAME|FOLDER", help="Saved games, or folders of them (*.json).")
     ],
+    by_year: Annotated[
+        bool,
+        typer.Option(
+            "--by-year",
+            help="Also the share of promises kept from a game's beginning to the end of each year; a game that is over "
+            "keeps its count.",
+        ),
+    ] = False,
     json_out: JsonOrStdout = None,
 ) -> None:
     """How players treated one another in saved games: promises kept and broken, supports and attacks.
@@ -45,7 +55,12 @@ def conduct(
     from cluster.cli.options import STDOUT
     from cluster.runs.progress_bars import progress_bars
     from services.environments.diplomacy.measures.press.alliances import alliance_shares, alliances_by_year, called
-    from services.environments.diplomacy.measures.press.conduct import conduct_rates, saved_conduct
+    from services.environments.diplomacy.measures.press.conduct import (
+        conduct_rates,
+        honesty_by_year,
+        saved_years,
+        until_end,
+    )
     from services.environments.diplomacy.saved_game import read_saved_game
 
     files = list(saved_files(games))
@@ -54,12 +69,15 @@ def conduct(
         advance = add_bar("reading saved games", len(files))
         for file in files:
             document = read_saved_game(file)
-            found.append(saved_conduct(document, str(file)))
+            found.append(saved_years(document, str(file)))
             years.append(alliances_by_year(document, str(file)))
             advance(1)
-    rates, shares = conduct_rates(found), alliance_shares(years)
+    rates, shares = conduct_rates((players, until_end(each)) for players, each in found), alliance_shares(years)
+    trust = honesty_by_year(found) if by_year else {}
     if json_out != STDOUT:
         _show(rates, len(files))
+        if by_year:
+            _show_trust(trust)
         _show_alliances(shares)
     rows = [
         {"player": player, "other": other, "games": each.games, **_row(each)} for (player, other), each in rates.items()
@@ -68,7 +86,8 @@ def conduct(
         {"alliance": called(powers), "powers": powers, "share": share.mean, "share_ci95": share.interval}
         for powers, share in shares.items()
     ]
-    write_json(json_out, {"games": len(files), "conduct": rows, "alliances": allied})
+    document = {"games": len(files), "conduct": rows, "alliances": allied}
+    write_json(json_out, {**document, "by_year": _trust_rows(trust)} if by_year else document)
 
 
 def _row(rates: ConductRates) -> dict[str, Any]:
@@ -91,6 +110,31 @@ def _show(rates: dict[tuple[str, str], ConductRates], games: int) -> None:
         shown = [_percent(each.honesty), *(_rate(getattr(each, name)) for name, _ in _COLUMNS[1:])]
         table.add_row(player, other, str(each.games), *shown)
     Console().print(table)
+
+
+def _trust_rows(trust: Mapping[int, Mapping[tuple[str, str], Estimate]]) -> list[dict[str, Any]]:
+    return [
+        {"year": year, "player": player, "other": other, "honesty": share.mean, "honesty_ci95": share.interval}
+        for year, pairs in trust.items()
+        for (player, other), share in pairs.items()
+    ]
+
+
+def _show_trust(trust: Mapping[int, Mapping[tuple[str, str], Estimate]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    years = list(trust)
+    step = -(-len(years) // _MOST_YEARS) or 1
+    shown = years[::-1][::step][::-1]  # the last one is among them
+    table = Table(title="Promises kept by the end of each year", title_justify="left")
+    for name in ("player", "to", *map(str, shown)):
+        table.add_column(name, justify="left" if name in ("player", "to") else "right")
+    for pair in sorted({pair for year in years for pair in trust[year]}):
+        known = (trust[year].get(pair) for year in shown)
+        table.add_row(*pair, *("-" if share is None else f"{share.mean:.0%}" for share in known))
+    if years:
+        Console().print(table)
 
 
 def _show_alliances(shares: dict[Alliance, Estimate]) -> None:

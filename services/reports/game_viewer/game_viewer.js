@@ -58,7 +58,7 @@ function drawOrigin() {
   }));
 }
 
-// Promises by pair, and the alliances at the end of each year.
+// Promises by pair, also by the end of each year, and the alliances then.
 function drawDeals() {
   byId("deals").hidden = !game.press.pairs && !game.pressNote;
   byId("deals-note").textContent = game.pressNote || "Kept promises of those that a legal order would have broken, by who gave them (rows) and to whom (columns). Peace and alliance of a pair count as one promise in a phase.";
@@ -70,16 +70,21 @@ function drawDeals() {
     cell.scope = scope;
     return cell;
   };
+  const share = ([kept, all], none = "\u2013") => {
+    const cell = element("td", "", all ? `${kept} of ${all}` : none);
+    if (all) cell.style.background = `color-mix(in srgb, var(--accent) ${Math.round((kept / all) * 45)}%, color-mix(in srgb, var(--bad) ${Math.round((1 - kept / all) * 45)}%, transparent))`;
+    return cell;
+  };
   byId("deals-head").replaceChildren(element("td"), ...game.powers.map((partner) => heading(titled(partner), "col")));
   byId("deals-pairs").replaceChildren(...game.powers.map((giver) => {
-    const cells = game.powers.map((partner) => {
-      const [kept, all] = counts.get(`${giver} ${partner}`) ?? [0, 0];
-      const cell = element("td", "", all ? `${kept} of ${all}` : giver === partner ? "" : "\u2013");
-      if (all) cell.style.background = `color-mix(in srgb, var(--accent) ${Math.round((kept / all) * 45)}%, color-mix(in srgb, var(--bad) ${Math.round((1 - kept / all) * 45)}%, transparent))`;
-      return cell;
-    });
+    const cells = game.powers.map((partner) => share(counts.get(`${giver} ${partner}`) ?? [0, 0], giver === partner ? "" : undefined));
     return element("tr", "", heading(titled(giver), "row"), ...cells);
   }));
+  const { years, pairs } = game.press.trust;
+  byId("trust").hidden = !pairs.length;
+  byId("trust-head").replaceChildren(element("td"), ...years.map((year) => heading(String(year), "col")));
+  byId("trust-pairs").replaceChildren(...pairs.map(([giver, partner, counted]) =>
+    element("tr", "", heading(`${titled(giver)} to ${titled(partner)}`, "row"), ...counted.map((each) => share(each)))));
   byId("alliances").replaceChildren(...game.press.alliances.map(([year, names]) =>
     element("li", "", element("b", "", `${year}: `), names.join(", ") || "none")));
 }

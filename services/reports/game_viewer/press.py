@@ -27,6 +27,11 @@ class PressStory(Protocol):
         """Year -> the names of the alliances that stood at its end."""
         ...
 
+    @property
+    def trust(self) -> Mapping[int, Mapping[tuple[str, str], tuple[int, int]]]:
+        """Year -> giver and partner -> promises kept and broken by its end; pairs without are left out."""
+        ...
+
 
 # (document of a saved game, its name for errors) -> its story; None for a game without letters.
 TellPress = Callable[[Mapping[str, Any], str], PressStory | None]
@@ -53,4 +58,14 @@ def told_press(document: Mapping[str, Any], tell: TellPress | None, name: str) -
             [giver, partner, kept, kept + broken] for (giver, partner), (kept, broken, *_) in story.pairs.items()
         ],
         "alliances": [[year, list(names)] for year, names in story.alliances.items()],
+        "trust": _trust(story),
     }, ""
+
+
+def _trust(story: PressStory) -> dict[str, Any]:
+    """The years, and for each pair with promises how many it had kept, and of how many, by the end of each."""
+    years = list(story.trust)
+    pairs = dict.fromkeys(pair for year in years for pair in story.trust[year])
+    counts = {pair: [story.trust[year].get(pair, (0, 0)) for year in years] for pair in sorted(pairs)}
+    rows = [[*pair, [[kept, kept + broken] for kept, broken in each]] for pair, each in counts.items()]
+    return {"years": years, "pairs": rows}

@@ -190,6 +190,17 @@ def test_a_game_with_press_shows_letters_promises_and_alliances(
             for pair, (kept, broken, *_) in story.pairs.items()
         }
         assert page.inner_text("#alliances") == f"1901: {', '.join(story.alliances[1901]) or 'none'}"
+        page.click("#trust summary")
+        assert page.locator("#trust-head th").all_inner_texts() == ["1901"]
+        rows = zip(
+            page.locator("#trust-pairs th").all_inner_texts(),
+            page.locator("#trust-pairs td").all_inner_texts(),
+            strict=True,
+        )
+        assert dict(rows) == {
+            f"{giver.title()} to {partner.title()}": f"{kept} of {kept + broken}"
+            for (giver, partner), (kept, broken) in story.trust[1901].items()
+        }
         assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
 
 

@@ -23,6 +23,7 @@ class PressStory:
     promises: Mapping[str, tuple[Told, ...]]  # movement phase -> the promises that bound in it
     pairs: Mapping[tuple[str, str], tuple[int, int, int, int]]  # giver and partner -> kept, broken, supports, phases
     alliances: Mapping[int, tuple[str, ...]]  # year -> the names of those that stood at its end
+    trust: Mapping[int, Mapping[tuple[str, str], tuple[int, int]]]  # year -> pair -> kept and broken by its end
 
 
 def press_story(document: Mapping[str, Any], name: str) -> PressStory | None:
@@ -34,17 +35,23 @@ def press_story(document: Mapping[str, Any], name: str) -> PressStory | None:
     standings: Standings = {}
     promises: dict[str, tuple[Told, ...]] = {}
     alliances: dict[int, tuple[str, ...]] = {}
+    trust: dict[int, dict[tuple[str, str], tuple[int, int]]] = {}
     for phase in negotiated_phases(check_saved_game(document, name), name):
         log.add(phase.position, phase.orders, phase.results, phase.letters, phase.verdicts)
         standings = updated_standings(standings, phase.position, phase.orders, phase.verdicts)
         alliances[phase.position.year] = tuple(map(called, standing_alliances(standings, phase.position)))
+        trust[phase.position.year] = {
+            pair: (own.promises_kept, own.promises_broken)
+            for pair, own in log.pairs.items()
+            if own.promises_kept or own.promises_broken
+        }
         if phase.verdicts:
             promises[phase.position.phase] = tuple(map(_told, phase.verdicts))
     pairs = {
         pair: (own.promises_kept, own.promises_broken, own.effective_supports, own.phases)
         for pair, own in log.pairs.items()
     }
-    return PressStory(promises, pairs, alliances)
+    return PressStory(promises, pairs, alliances, trust)
 
 
 def _told(verdict: Verdict) -> Told:

@@ -39,6 +39,19 @@ def test_the_table_tells_who_keeps_promises(games: Path, tmp_path: Path) -> None
     assert rows["breaker", "breaker"]["games"] == 2
 
 
+def test_trust_over_the_years_ends_with_that_of_whole_games(games: Path, tmp_path: Path) -> None:
+    said = entente("conduct", games, "--by-year", "--json", tmp_path / "conduct.json")
+    assert "Promises kept by the end of each year" in said
+    assert all(year in said for year in ("1901", "1902", "1903"))
+    document = json.loads((tmp_path / "conduct.json").read_text())
+    last = {(row["player"], row["other"]): row["honesty"] for row in document["by_year"] if row["year"] == 1903}
+    assert last
+    assert last == {
+        (row["player"], row["other"]): row["honesty"] for row in document["conduct"] if row["honesty"] is not None
+    }
+    assert "end of each year" not in entente("conduct", games)
+
+
 def test_a_folder_of_folders_of_games_is_read_as_well(games: Path) -> None:
     assert "Conduct in 2 games" in entente("conduct", games.parent)
 

@@ -21,6 +21,9 @@ class Story:
         default_factory=lambda: {("FRANCE", "ITALY"): (1, 0, 2, 9), ("ITALY", "FRANCE"): (0, 1, 0, 9)}
     )
     alliances: dict[int, list[str]] = field(default_factory=lambda: {1901: ["Leviathan"]})
+    trust: dict[int, dict[tuple[str, str], tuple[int, int]]] = field(
+        default_factory=lambda: {1901: {}, 1902: {("ITALY", "FRANCE"): (0, 1), ("FRANCE", "ITALY"): (1, 0)}}
+    )
 
 
 def test_a_story_becomes_plain_data() -> None:
@@ -33,6 +36,11 @@ def test_a_story_becomes_plain_data() -> None:
     }
     assert told["pairs"] == [["FRANCE", "ITALY", 1, 1], ["ITALY", "FRANCE", 0, 1]]  # kept, and all
     assert told["alliances"] == [[1901, ["Leviathan"]]]
+    assert told["trust"]["years"] == [1901, 1902]
+    assert told["trust"]["pairs"] == [
+        ["FRANCE", "ITALY", [[0, 0], [1, 1]]],
+        ["ITALY", "FRANCE", [[0, 0], [0, 1]]],
+    ]
 
 
 def test_games_without_letters_show_nothing_and_damaged_ones_say_why() -> None:

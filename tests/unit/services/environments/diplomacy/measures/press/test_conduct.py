@@ -12,7 +12,15 @@ import pytest
 from opponents.play import play_game
 from services.environments.diplomacy.alliances import acts
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.measures.press.conduct import Conduct, conduct, conduct_rates, saved_conduct
+from services.environments.diplomacy.measures.press.conduct import (
+    Conduct,
+    conduct,
+    conduct_by_year,
+    conduct_rates,
+    honesty_by_year,
+    saved_conduct,
+    saved_years,
+)
 from services.environments.diplomacy.measures.press.history import negotiated_phases
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
@@ -99,6 +107,44 @@ def test_the_rate_is_events_over_phases_with_an_interval_between_games() -> None
     low, high = rate.support_rate.interval
     assert low == pytest.approx(0.5 - 4.302653 * 0.2 / 3**0.5, abs=1e-5)
     assert high == pytest.approx(0.5 + 4.302653 * 0.2 / 3**0.5, abs=1e-5)
+
+
+def test_conduct_by_year_grows_to_that_of_the_whole_game(games: Any) -> None:
+    for _, _, document in games:
+        years = conduct_by_year(document, "game")
+        assert list(years) == sorted(years)
+        assert years[max(years)] == conduct(document, "game")
+        for year in list(years)[1:]:
+            for pair, before in years[year - 1].items():
+                assert before.promises_kept <= years[year][pair].promises_kept
+                assert before.promises_broken <= years[year][pair].promises_broken
+        # A game that was cut off after a year has the counts of that year.
+        cut = {**document, "phases": [each for each in document["phases"] if int(each["name"][1:5]) <= 1903]}
+        assert conduct(cut, "game") == years[1903]
+
+
+def test_honesty_by_year_is_of_all_games_and_one_that_is_over_keeps_its_count() -> None:
+    seats = {"FRANCE": "a", "ITALY": "b"}
+
+    def year(kept: int, broken: int) -> dict[tuple[str, str], Conduct]:
+        return {("FRANCE", "ITALY"): Conduct(promises_kept=kept, promises_broken=broken)}
+
+    long = {1901: year(0, 0), 1902: year(1, 0), 1903: year(2, 3)}
+    found = honesty_by_year([(seats, long), (seats, {1901: year(0, 0), 1902: year(1, 1)}), (seats, {})])
+    assert list(found) == [1901, 1902, 1903]
+    assert found[1901] == {}
+    assert {year: share["a", "b"].mean for year, share in found.items() if share} == {
+        1902: pytest.approx(2 / 3),
+        1903: pytest.approx(3 / 7),
+    }
+    assert found[1903]["a", "b"].interval is not None
+
+
+def test_the_last_year_has_the_honesty_of_whole_games(games: Any) -> None:
+    saved = [saved_years(document, "game") for _, _, document in games]
+    last = list(honesty_by_year(saved).values())[-1]
+    rates = conduct_rates(saved_conduct(document, "game") for _, _, document in games)
+    assert last == {pair: rate.honesty for pair, rate in rates.items() if rate.honesty is not None}
 
 
 def test_games_without_press_have_conduct_and_no_promises() -> None:

@@ -12,7 +12,7 @@ import pytest
 from opponents.play import play_game
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.measures.press.alliances import alliances_by_year, called
-from services.environments.diplomacy.measures.press.conduct import conduct
+from services.environments.diplomacy.measures.press.conduct import conduct, conduct_by_year
 from services.environments.diplomacy.measures.press.story import press_story
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.saved_game import SavedGameError
@@ -44,6 +44,10 @@ def test_a_story_agrees_with_conduct_and_alliances(document: dict[str, Any]) -> 
     years = alliances_by_year(document, "game")
     assert story.alliances == {year: tuple(map(called, found)) for year, found in years.items()}
     assert any(story.alliances.values())
+    assert list(story.trust) == list(years)
+    for year, counts in conduct_by_year(document, "game").items():
+        own = {pair: (each.promises_kept, each.promises_broken) for pair, each in counts.items()}
+        assert story.trust[year] == {pair: count for pair, count in own.items() if any(count)}
 
 
 def test_every_broken_promise_of_a_pair_is_told_in_its_phase(document: dict[str, Any]) -> None:
