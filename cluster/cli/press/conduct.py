@@ -163,5 +163,5 @@ def _percent(estimate: Estimate | None) -> str:
 def _rate(estimate: Estimate | None) -> str:
     if estimate is None:
         return "-"
-    interval = "" if estimate.interval is None else f" [{estimate.interval[0]:.2f}, {estimate.interval[1]:.2f}]"
-    return f"{estimate.mean:.2f}{interval}"
+    interval = "" if estimate.interval is None else f" [{estimate.interval[0]:.3f}, {estimate.interval[1]:.3f}]"
+    return f"{estimate.mean:.3f}{interval}"

@@ -117,6 +117,11 @@ def with_variation(estimate: Estimate | None) -> Estimate | None:
 
 
 def _a_phase(games: list[list[Conduct]], count: str) -> Estimate | None:
-    """Events for each phase in which two powers could meet: the mean over all such phases, clustered by game."""
+    """Events for each phase in which two powers could meet: the mean over all such phases, clustered by game.
+
+    Without any event there is no interval: it would have no width.
+    """
     per_game = [(sum(getattr(each, count) for each in game), sum(each.phases for each in game)) for game in games]
-    return clustered_mean([[events / phases] * phases for events, phases in per_game if phases], (0.0, float("inf")))
+    rates = [[events / phases] * phases for events, phases in per_game if phases]
+    estimate = clustered_mean(rates, (0.0, float("inf")))
+    return estimate if estimate is None or estimate.mean > 0 else Estimate(0.0, None, None, estimate.n)
