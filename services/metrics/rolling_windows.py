@@ -33,9 +33,7 @@ class RoleSummary:
     reward: float
     reward_std: float | None  # Bessel-corrected; None with one episode
     phases: float
-    values: Mapping[
-        str, float
-    ]  # of the measures that training follows, by name; without those that had nothing to measure
+    values: Mapping[str, float]  # of the measures that training follows, by name; without those of nothing
 
 
 class RoleWindows:
@@ -57,7 +55,7 @@ class RoleWindows:
             values={each.name: outcome.get(each.outcome, 0.0) for each in self._measured.trained},
             phases=outcome.get("phases", float(len(episode.turns))),
             block=episode.block_id,
-            pairs={name: outcome[name] for name in self._pair_keys & outcome.keys()},
+            pairs={name: outcome[name] for name in sorted(self._pair_keys & outcome.keys())},
         )
         self._windows.setdefault(episode.role, deque(maxlen=self._size)).append(fact)
 

@@ -253,7 +253,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "--games-per-country 1 --until 1901",
         "muted:runs/press",
     ),
-    Run("entente conduct games/press", prints="breaker"),
+    Run("entente conduct games/press --by-year", prints="breaker"),
     Run(
         "entente listen learn games/press --out models/listener",
         "--questions 3 --epochs 1",
