@@ -33,7 +33,8 @@ class GameSettings(Settings):
         ge=0,
         le=10,
         description="Rounds of letters before each movement phase, in which all powers write to one another and then "
-        "read what they were written; 0: no press. Policies whose tokenizer lacks the words of press are silent",
+        "read what they were written; 0: no press. A small policy that a run begins with gets the words of press if it "
+        "lacks them; opponents that lack them are silent",
     )
     press_public: bool = Field(
         False, description="Letters to all powers are delivered as well; they bind no power to a promise"

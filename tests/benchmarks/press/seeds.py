@@ -48,6 +48,22 @@ def over_seeds(values: list[float]) -> str:
     return f"{mean:.3g} [{mean - half:.3g}, {mean + half:.3g}]"
 
 
+def share_kept(row: Mapping[str, Any]) -> float:
+    """The share of all promises that were kept, from the means of promises a game."""
+    return 1 - float(row["promises_broken"]) / float(row["promises"])
+
+
+def figure(row: Mapping[str, Any], measure: str) -> float:
+    """A measure of a row."""
+    return share_kept(row) if measure == "honesty" else float(row[measure])
+
+
+def with_interval(row: Mapping[str, Any], measure: str) -> str:
+    """A measure of a row with its interval over games, if it has one."""
+    ends = row[f"{measure}_ci95"]
+    return f"{row[measure]:.3g}" + ("" if ends is None else f" [{', '.join(f'{end:.3g}' for end in ends)}]")
+
+
 def table(runs: Mapping[str, Press]) -> str:
     """Rows of states, partners and measures, a column for each run and one for all of them."""
     lines = ["| | " + " | ".join([*runs, "all seeds"]) + " |", "|---" * (len(runs) + 2) + "|"]
@@ -56,12 +72,13 @@ def table(runs: Mapping[str, Press]) -> str:
             for state in STATES if measure not in OF_PROMISES else STATES[:-1]:
                 found = [press[state][partner] for press in runs.values()]
                 cells = [
-                    f"{one[measure]:.3g} [{', '.join(f'{end:.3g}' for end in one[f'{measure}_ci95'])}]" for one in found
+                    f"{share_kept(one):.3g}" if measure == "honesty" else with_interval(one, measure) for one in found
                 ]
-                values = over_seeds([one[measure] for one in found])
+                values = over_seeds([figure(one, measure) for one in found])
                 lines.append(f"| {title}, six {partner}, {state} | " + " | ".join([*cells, values]) + " |")
     for title, (one, other, measure) in DIFFERENCES.items():
-        gaps = [press[one[0]][one[1]][measure] - press[other[0]][other[1]][measure] for press in runs.values()]
+        gaps = [figure(press[one[0]][one[1]], measure) - figure(press[other[0]][other[1]], measure)
+                for press in runs.values()]  # fmt: skip
         lines.append(f"| {title} | " + " | ".join([*(f"{gap:.3g}" for gap in gaps), over_seeds(gaps)]) + " |")
     return "\n".join(lines)
 
