@@ -21,6 +21,7 @@ class CheckpointExtra(msgspec.Struct, frozen=True):
 
     windows: dict[str, list[list[Any]]] = msgspec.field(name="countries")  # ``RoleWindows.state``
     report: UpdateReport | None
+    measures: list[str] = []  # ``RoleWindows.measures``
     receipts: list[tuple[str, str]] = []  # role and id of the entries used since the checkpoint before
     used: _Count | None = None  # episodes that the run had used
     excused_blocks: list[str] = []
@@ -35,7 +36,7 @@ def read_extra(checkpoint: Checkpoint, measured: RoleMeasures) -> CheckpointExtr
         extra = msgspec.convert(stored, CheckpointExtra)
         for rows in extra.windows.values():
             for row in rows:
-                read_row(row, measured)
+                read_row(row, measured, extra.measures)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         reason = one_line(error, 200)
         raise CheckpointError(f"checkpoint {checkpoint.folder}: its trainer_state.json is damaged: {reason}") from error

@@ -212,6 +212,7 @@ class LearnerWorker:
             "used": self._used + len(self._receipts),
             "excused_blocks": self._collector.excused_blocks,
             "countries": self._windows.state(),
+            "measures": self._windows.measures,
             # Read by the driver, if it dies before it has recorded this update.
             "report": None if self._report is None else msgspec.to_builtins(self._report),
             "config_digest": self._config.digest,
@@ -403,6 +404,6 @@ class LearnerWorker:
         state = checkpoint.state
         self._peers.together("load_state", without_moments(state), own=lambda: self._learner.load_state(state))
         extra = read_extra(checkpoint, self._measured)
-        self._windows.load_state(extra.windows)
+        self._windows.load_state(extra.windows, extra.measures)
         self._collector.restore_excused(extra.excused_blocks)
         self._report = extra.report

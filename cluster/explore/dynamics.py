@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 from cluster.explore.opponents import Members, opponents_over_updates
-from grpo_core.types import RoleMeasures
+from grpo_core.types import Measure, RoleMeasures
 from services.reports.run_report.data import RunData, checkpoint_update, interval
 from services.reports.run_report.schema import Audit
 
@@ -34,7 +33,6 @@ def dynamics(audits: Sequence[Audit], measured: RoleMeasures, members: Members) 
     roles = list(dict.fromkeys(role for audit in audits for role in audit.roles))
     weights = sorted({name for audit in audits for name in audit.group_weights})
     named = {name: [_short(audit.metrics.get(name)) for audit in audits] for name in _METRICS}
-    names = [measure.name for measure in measured.trained]
     return {
         "version": [audit.version for audit in audits],
         "metrics": {name: column for name, column in named.items() if any(value is not None for value in column)},
@@ -46,8 +44,14 @@ def dynamics(audits: Sequence[Audit], measured: RoleMeasures, members: Members) 
         "roles": {
             role: {
                 "episodes": [audit.roles.count(role) for audit in audits],
-                "reward": [_role_mean(audit.rewards, audit, role) for audit in audits],
-                **{name: [_role_mean(audit.outcomes.get(name, []), audit, role) for audit in audits] for name in names},
+                "reward": [_role_mean(audit.rewards, audit, role, [1.0] * len(audit.roles)) for audit in audits],
+                **{
+                    each.name: [
+                        _role_mean(audit.outcomes.get(each.name, []), audit, role, _weights(audit, each))
+                        for audit in audits
+                    ]
+                    for each in measured.trained
+                },
             }
             for role in roles
         },
@@ -109,9 +113,21 @@ def _shortened(columns: Mapping[str, Mapping[str, Column]]) -> dict[str, dict[st
     }
 
 
-def _role_mean(values: Sequence[float | None], audit: Audit, role: str) -> float | None:
-    own = [value for value, each in zip(values, audit.roles, strict=False) if each == role and value is not None]
-    return _short(fmean(own)) if own else None
+def _weights(audit: Audit, measure: Measure) -> Sequence[float | None]:
+    """What each episode's value of a measure weighs in a mean; none where an early record does not tell."""
+    return audit.outcomes.get(measure.weight, []) if measure.weight else [1.0] * len(audit.roles)
+
+
+def _role_mean(
+    values: Sequence[float | None], audit: Audit, role: str, weights: Sequence[float | None]
+) -> float | None:
+    own = [
+        (value, weight)
+        for value, each, weight in zip(values, audit.roles, weights, strict=False)
+        if each == role and value is not None and weight
+    ]
+    total = sum(weight for _, weight in own)
+    return _short(sum(value * weight for value, weight in own) / total) if total else None
 
 
 def _spread(audit: Audit, role: str) -> float | None:

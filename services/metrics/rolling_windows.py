@@ -12,6 +12,7 @@ from grpo_core.types import Episode, Measure, RoleMeasures
 from services.metrics.catalogue import PARTNER, key
 
 EPISODES = 100
+_UNNAMED = ("partners_promises",)  # measures that checkpoints lack which do not name theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +114,19 @@ class RoleWindows:
             if (whole := counts[f"{each.whole}/{other}"])
         }
 
+    @property
+    def measures(self) -> list[str]:
+        """The names of the measures of a row of ``state()``, in their order."""
+        return [measure.name for measure in self._measured.trained]
+
     def state(self) -> dict[str, list[list[Any]]]:
         """Return plain JSON for a checkpoint, a row an episode: see ``read_row``."""
         return {role: list(map(_row, window)) for role, window in self._windows.items()}
 
-    def load_state(self, state: Mapping[str, Sequence[Sequence[Any]]]) -> None:
-        """Replace the windows by those of ``state()``. Raises ValueError if a row is none of these measures."""
+    def load_state(self, state: Mapping[str, Sequence[Sequence[Any]]], measures: Sequence[str] = ()) -> None:
+        """Replace the windows by those of ``state()``, with the ``measures`` of then: see ``read_row``."""
         self._windows = {
-            role: deque((read_row(row, self._measured) for row in rows), maxlen=self._size)
+            role: deque((read_row(row, self._measured, measures) for row in rows), maxlen=self._size)
             for role, rows in state.items()
         }
 
@@ -141,19 +147,29 @@ def _row(fact: EpisodeFacts) -> list[Any]:
     return [fact.reward, *fact.values.values(), fact.phases, fact.block, *pairs]
 
 
-def read_row(row: Sequence[Any], measured: RoleMeasures) -> EpisodeFacts:
+def read_row(row: Sequence[Any], measured: RoleMeasures, measures: Sequence[str] = ()) -> EpisodeFacts:
     """Read an episode's row of ``RoleWindows.state``: its reward, values, length, perhaps its block, perhaps pairs.
 
-    Raises ValueError if it has another length or other types.
+    ``measures`` names its values, as ``RoleWindows.measures`` did when it was stored. A measure that is new since then
+    is 0, as for a game without such a figure. Without names they are today's, perhaps without the ``_UNNAMED``.
+    Raises ValueError if the row has another length or other types.
     """
-    names = [measure.name for measure in measured.trained]
+    today = [measure.name for measure in measured.trained]
+    names = list(measures) or _unnamed(row, today)
     more = row[len(names) + 2 :]
     fits = all(isinstance(each, kind) for each, kind in zip(more, (str, Mapping), strict=False))
     if not (len(row) >= len(names) + 2 and len(more) <= 2 and fits):
         raise ValueError(f"an episode has {len(row)} facts that do not fit the measures {', '.join(names)}")
     reward, *values, phases = map(_number, row[: len(names) + 2])
     pairs = {name: _number(count) for name, count in more[1].items()} if len(more) > 1 else {}
-    return EpisodeFacts(reward, dict(zip(names, values, strict=True)), phases, more[0] if more else "", pairs)
+    stored = dict(zip(names, values, strict=True))
+    return EpisodeFacts(reward, {name: stored.get(name, 0.0) for name in today}, phases, more[0] if more else "", pairs)
+
+
+def _unnamed(row: Sequence[Any], today: Sequence[str]) -> list[str]:
+    numbers = next((place for place, fact in enumerate(row) if isinstance(fact, str)), len(row))
+    earlier = [name for name in today if name not in _UNNAMED]
+    return earlier if numbers == len(earlier) + 2 else list(today)
 
 
 def _number(value: Any) -> float:

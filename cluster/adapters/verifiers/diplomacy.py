@@ -117,4 +117,5 @@ class DiplomacyEnv(vf.Env[DiplomacyEnvConfig]):  # type: ignore[misc]
                     defects[seat] += len(game.answer(seat, text))
         for seat, trace in traces.items():
             trace.record_reward("game", game.rewards[seat])
-            trace.record_metrics({**game.outcomes[seat], "defects": float(defects[seat])})
+            figures = {name: value for name, value in game.outcomes[seat].items() if "/" not in name}  # without pairs
+            trace.record_metrics({**figures, "defects": float(defects[seat])})

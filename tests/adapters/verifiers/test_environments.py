@@ -74,10 +74,13 @@ def test_seven_seats_play_a_game(endpoint):
 
 
 def test_one_seat_plays_among_bots(endpoint):
-    taskset = {"id": "entente-diplomacy", "game": {"until_year": 1901}, "played": "one"}
+    taskset = {"id": "entente-diplomacy", "game": {"until_year": 1901, "press_rounds": 1}, "played": "one"}
     episode = episode_of({"taskset": taskset}, endpoint)
     assert episode.ok, episode.errors
-    assert [trace.agent.name for trace in episode.traces] == ["austria"]
+    [trace] = episode.traces
+    assert trace.agent.name == "austria"
+    assert "letters" in trace.metrics
+    assert not any("/" in name for name in trace.metrics)
 
 
 def test_a_word_problem_is_asked_and_scored(endpoint):

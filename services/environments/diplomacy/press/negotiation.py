@@ -78,11 +78,13 @@ class Negotiation:
         if kind == "ORDER" and not self._is_legal(about, giver):
             return
         what = about[2:].partition(" ")[0] if kind == "ORDER" else about  # one order for each place
-        earlier = self._promises.pop((giver, partner, kind, what), None)
-        asked_before = earlier is not None and earlier.about == about and earlier.is_asked_for
-        self._promises[giver, partner, kind, what] = Promise(
-            giver, partner, kind, about, self._position.phase, is_asked_for=is_asked_for or asked_before
-        )
+        place = giver, partner, kind, what
+        earlier = self._promises.get(place)
+        if earlier is not None and earlier.about != about:
+            del self._promises[place]  # the other order is promised last
+            earlier = None
+        is_asked_for = is_asked_for or (earlier is not None and earlier.is_asked_for)
+        self._promises[place] = Promise(giver, partner, kind, about, self._position.phase, is_asked_for=is_asked_for)
 
     def _is_legal(self, order: str, power: str) -> bool:
         place = order[2:].partition(" ")[0]

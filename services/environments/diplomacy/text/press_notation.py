@@ -7,8 +7,9 @@ Example, before the second round of letters::
 ``FROM`` and ``TO`` are the letters of this negotiation, ``GLOBAL`` those of others to all powers, ``OWES`` what the
 reader has promised to a power and ``HOLDS`` what it has been promised, then come the promises to it that were kept and
 broken in earlier phases. Only what letters say in the compact language is written, so that no text of a letter gets
-into a prompt. Beyond ``MOST_ITEMS`` in all the oldest letters are left out, whose promises stay; if the promises alone
-are more, each partner keeps as many of the first ones as all can have.
+into a prompt. Beyond ``MOST_ITEMS`` in all the longest letters lose their last lines, down to ``MOST_SAID``, then the
+oldest letters are left out; their promises stay. If the promises alone are more, each partner keeps as many of the
+first ones as all can have.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from services.environments.diplomacy.press.view import PressPosition
 from services.environments.playing import Slot
 
 MOST_ITEMS = 36  # letters, promises and accounts in a prompt: some 250 words
-MOST_SAID = 6  # lines of one letter in a prompt, so that it leaves room for those of other powers
+MOST_SAID = 6  # lines that each letter may have in a prompt that is too short for all
 ORDERS = "ORDERS"  # the end of a prompt for orders
 _MOST = 34  # of the numbers that prompts have words for
 _FRAME = ("FROM", "TO", "OWES", "HOLDS", "KEPT", "BROKE", "LETTERS")
@@ -43,13 +44,20 @@ def with_letters(prompt: str, position: PressPosition, *, public: bool) -> str:
     press = position.press
     end = ORDERS if press.writes is None else f"LETTERS {press.writes + 1}"
     kept = _shared_out(list(_promised(position)))
-    said = list(_said(position, public=public))
-    latest = said[max(0, len(said) + len(kept) - MOST_ITEMS) :]
+    room = MOST_ITEMS - len(kept)
+    letters = _said(position, public=public)
+    each = max(map(len, letters), default=0)
+    while each > MOST_SAID and sum(min(len(lines), each) for lines in letters) > room:
+        each -= 1
+    said = [line for lines in letters for line in lines[:each]]
+    latest = said[max(0, len(said) - room) :]
     return "; ".join((prompt.removesuffix(ORDERS).rstrip("; "), *latest, *kept, end))
 
 
-def _said(position: PressPosition, *, public: bool) -> Iterator[str]:
+def _said(position: PressPosition, *, public: bool) -> list[list[str]]:
+    """The lines of each letter of this negotiation that the reader may read, the oldest letter first."""
     press = position.press
+    letters = []
     for letter in press.letters:
         if letter.recipient == EVERYBODY and not public:
             continue
@@ -57,8 +65,8 @@ def _said(position: PressPosition, *, public: bool) -> Iterator[str]:
             mark, other = "TO", letter.recipient
         else:
             mark, other = EVERYBODY if letter.recipient == EVERYBODY else "FROM", letter.sender
-        for proposal in letter.says[:MOST_SAID]:
-            yield f"{mark} {other} {proposal.text}"
+        letters.append([f"{mark} {other} {proposal.text}" for proposal in letter.says])
+    return letters
 
 
 def _promised(position: PressPosition) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from cluster.errors import RunError
@@ -11,7 +12,7 @@ from cluster.explore.page import document_of
 from cluster.explore.roles import roles_of
 from services.reports.run_report.data import load_run
 from tests.long_run import long_run
-from tests.measured import DIPLOMACY
+from tests.measured import DIPLOMACY, WITH_PRESS
 
 
 def no_bar(name, steps):
@@ -55,6 +56,21 @@ def test_columns_are_means_of_the_records(run):
     spread = third.distributions.advantages.roles["FRANCE"]
     assert found["spread"]["FRANCE"][2] == pytest.approx(spread.mean_abs * spread.count, rel=1e-4)
     assert found["weights"]["FRANCE"][2] == pytest.approx(third.group_weights["FRANCE"], rel=1e-4)
+
+
+def test_a_share_of_counted_things_is_one_of_all_things(run):
+    audit = msgspec.structs.replace(
+        load_run(run, DIPLOMACY).audits[0],
+        roles=["FRANCE", "FRANCE", "FRANCE", "ITALY"],
+        rewards=[1.0, 2.0, 3.0, 4.0],
+        outcomes={"promises": [8, 2, 0, 0], "honesty": [0.25, 1.0, 1.0, 1.0], "partners_honesty": [1.0] * 4},
+    )
+    roles = dynamics([audit], WITH_PRESS, {})["roles"]
+    assert roles["FRANCE"]["promises"] == [pytest.approx(10 / 3, rel=1e-4)]
+    assert roles["FRANCE"]["honesty"] == [pytest.approx(0.4)]
+    assert roles["ITALY"]["honesty"] == [None]  # no promise
+    assert roles["FRANCE"]["partners_honesty"] == [None]  # an early record, without the number of promises
+    assert roles["FRANCE"]["reward"] == [2.0]
 
 
 def test_returns_of_groups_are_those_of_the_records(run):

@@ -163,6 +163,33 @@ def test_a_checkpoint_keeps_what_pairs_did_and_one_without_it_is_read() -> None:
             restored.load_state({"FRANCE": [wrong]})
 
 
+def test_rows_without_names_may_lack_a_measure_that_came_later() -> None:
+    names = [measure.name for measure in WITH_PRESS.trained]
+    values = [float(place) for place in range(len(names))]
+    earlier = [value for name, value in zip(names, values, strict=True) if name != "partners_promises"]
+    for more in ([], ["b1"], ["b1", PROMISED]):
+        windows = RoleWindows(WITH_PRESS)
+        windows.load_state({"FRANCE": [[0.5, *earlier, 12.0, *more]]})
+        [fact] = windows.facts()["FRANCE"]
+        assert fact.values == dict(zip(names, values, strict=True)) | {"partners_promises": 0.0}
+        assert (fact.reward, fact.phases, fact.block) == (0.5, 12.0, "b1" if more else "")
+
+
+def test_rows_with_names_are_read_by_them() -> None:
+    stored = RoleWindows(WITH_PRESS)
+    stored.add(episode("FRANCE", 0.5, "b2", promises=3.0, honesty=1.0, phases=7, **PROMISED))
+    measures = ["gone", *reversed(stored.measures)]
+    measures.remove("letters")
+    [[reward, *values, phases, block, pairs]] = stored.state()["FRANCE"]
+    by_name = dict(zip(stored.measures, values, strict=True)) | {"gone": 9.0}
+    restored = RoleWindows(WITH_PRESS)
+    row = [reward, *(by_name[name] for name in measures), phases, block, pairs]
+    restored.load_state({"FRANCE": [row]}, measures)
+    assert restored.facts() == stored.facts()
+    with pytest.raises(ValueError, match="an episode has"):
+        restored.load_state({"FRANCE": [row]}, measures[1:])
+
+
 def test_games_without_press_have_the_rows_that_they_had() -> None:
     windows = RoleWindows(DIPLOMACY)
     windows.add(episode("FRANCE", 0.5, **PROMISED))

@@ -51,6 +51,14 @@ def test_an_answer_in_the_round_of_the_proposal_means_nothing() -> None:
     assert negotiation.open("FRANCE", "ENGLAND") == (Proposal("PEACE"),)
 
 
+def test_a_promise_made_twice_keeps_its_place_and_another_order_of_the_unit_comes_last() -> None:
+    first = [said("FRANCE", "GERMANY", "WILL A PAR - PIC"), said("FRANCE", "GERMANY", "WILL F BRE - ENG")]
+    paris, brest = (promise("FRANCE", "GERMANY", "ORDER", about) for about in ("A PAR - PIC", "F BRE - ENG"))
+    assert negotiated(first, [said("FRANCE", "GERMANY", "WILL A PAR - PIC")]).promises == (paris, brest)
+    changed = promise("FRANCE", "GERMANY", "ORDER", "A PAR - GAS")
+    assert negotiated(first, [said("FRANCE", "GERMANY", "WILL A PAR - GAS")]).promises == (brest, changed)
+
+
 def test_the_same_proposal_by_both_is_agreed_in_any_round() -> None:
     both = [said("FRANCE", "ENGLAND", "DMZ ENG"), said("ENGLAND", "FRANCE", "DMZ ENG")]
     assert set(negotiated(both).promises) == {

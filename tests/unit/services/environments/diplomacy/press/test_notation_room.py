@@ -48,11 +48,20 @@ def test_a_partner_that_promises_much_leaves_room_for_what_others_promised() -> 
     assert prompt.count("HOLDS GERMANY") + prompt.count("OWES GERMANY") == MOST_ITEMS - 1
 
 
-def test_one_letter_shows_no_more_than_its_share() -> None:
+def test_a_letter_is_whole_where_all_fit_and_loses_its_last_lines_where_they_do_not() -> None:
     world = Diplomacy(GameSettings(press_rounds=2))
-    game = world.new_game("", "FRANCE", 0)
     letter = "\n".join(f"DMZ {province}" for province in PROVINCES)
-    game.press.take(game.position, {"GERMANY": [f"FRANCE {letter}"], "AUSTRIA": ["FRANCE PEACE"]})
+    writers = ("AUSTRIA", "ENGLAND", "GERMANY", "ITALY", "RUSSIA")
+    lines = {}
+    for count in (1, 2, 3, 5):
+        game = world.new_game("", "FRANCE", 0)
+        sent = {power: [f"FRANCE {letter}"] for power in writers[:count]}
+        game.press.take(game.position, {**sent, "TURKEY": ["FRANCE PEACE"]})
+        prompt = world.language.prompt(game.press.view(game.position, "FRANCE"), "FRANCE")
+        lines[count] = [prompt.count(f"FROM {power} DMZ") for power in writers[:count]]
+        assert "FROM TURKEY PEACE" in prompt
+    assert lines == {1: [16], 2: [16, 16], 3: [11, 11, 11], 5: [7] * 5}
+    game.press.take(game.position, {**sent, "TURKEY": [f"FRANCE {letter}"]})
     prompt = world.language.prompt(game.press.view(game.position, "FRANCE"), "FRANCE")
-    assert prompt.count("FROM GERMANY") == MOST_SAID
-    assert "FROM AUSTRIA PEACE" in prompt
+    assert prompt.count("FROM TURKEY DMZ") == MOST_SAID
+    assert prompt.count("FROM ") == MOST_ITEMS
