@@ -52,14 +52,17 @@ class Metric:
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()  # upper bounds, ascending; histograms only
     whole: bool = False  # a record has all current label values or none: others are dropped
+    beside: str = ""  # a record that has this metric has all current label values of this one, perhaps none
 
 
 def _counter(name: str, unit: str, text: str, labels: tuple[str, ...] = ()) -> Metric:
     return Metric(name, "counter", unit, text, labels)
 
 
-def _gauge(name: str, unit: str, text: str, labels: tuple[str, ...] = (), *, whole: bool = False) -> Metric:
-    return Metric(name, "gauge", unit, text, labels, whole=whole)
+def _gauge(
+    name: str, unit: str, text: str, labels: tuple[str, ...] = (), *, whole: bool = False, beside: str = ""
+) -> Metric:
+    return Metric(name, "gauge", unit, text, labels, whole=whole, beside=beside)
 
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -207,14 +210,16 @@ def evaluation_name(measured: RoleMeasures) -> str:
 
 def _results(measured: RoleMeasures) -> Iterable[Metric]:
     stem, labels = f"entente_{measured.role_name}", (measured.role_name,)
+    every = f"{stem}_reward"  # each record of episodes has it for each role with any
     for measure in measured.trained:
         name, text = f"{stem}_{measure.name}", measure.text
-        yield _gauge(name, measure.unit, f"{_sentence(text)}, last 100 episodes", labels)
+        beside = every if measure.weight else ""  # where nothing was counted there is no share
+        yield _gauge(name, measure.unit, f"{_sentence(text)}, last 100 episodes", labels, beside=beside)
         # Only line-up blocks are independent.
         for end, word in (("low", "Lower"), ("high", "Upper")):
             about = f"{word} end of the 95% interval, clustered by block, of the {measure.brief}"
-            yield _gauge(f"{name}_{end}", measure.unit, about, labels)
-    yield _gauge(f"{stem}_reward", "reward", "Mean episode return, last 100 episodes", labels)
+            yield _gauge(f"{name}_{end}", measure.unit, about, labels, beside=beside)
+    yield _gauge(every, "reward", "Mean episode return, last 100 episodes", labels)
     yield _gauge(f"{stem}_reward_std", "reward", "Deviation of returns, last 100 episodes", labels)
     yield _gauge(f"{stem}_phases", "phases", "Mean game length, last 100 episodes", labels)
     yield _counter(f"{stem}_episodes_total", "episodes", "Episodes the learner used", labels)
@@ -222,7 +227,7 @@ def _results(measured: RoleMeasures) -> Iterable[Metric]:
     yield _gauge(f"entente_batch_{main.name}", main.unit, f"{_sentence(main.text)} of this update's episodes", labels)
     for pair in measured.pairs:
         text = f"{_sentence(pair.text)}, last 100 episodes"
-        yield _gauge(f"{stem}_{pair.name}", "1", text, (measured.role_name, PARTNER), whole=True)
+        yield _gauge(f"{stem}_{pair.name}", "1", text, (measured.role_name, PARTNER), whole=True, beside=every)
 
 
 def _level(measured: RoleMeasures) -> Metric:

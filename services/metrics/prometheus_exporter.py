@@ -41,8 +41,11 @@ class LatestValues(Collector):
         """Replace values and add a histogram's observations."""
         parsed = [(*parse_key(text), value) for text, value in values.items()]
         with self.lock:
-            for metric in {metric for metric, _, _ in parsed if metric.whole}:
-                self.numbers.pop(metric, None)
+            recorded = {metric for metric, _, _ in parsed}
+            names = {metric.name for metric in recorded}
+            for metric in [*self.numbers]:
+                if metric.beside in names or (metric.whole and metric in recorded):
+                    del self.numbers[metric]
             for metric, labels, value in parsed:
                 if isinstance(value, Sequence):
                     of_metric = self.histograms.setdefault(metric, {})

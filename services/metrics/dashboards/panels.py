@@ -159,7 +159,12 @@ def band(
 
 def unit_of(measure: Measure) -> str:
     """Return Grafana's unit of a measure."""
-    return PERCENT if measure.kind == "share" else PLAIN
+    return PERCENT if is_share(measure) else PLAIN
+
+
+def is_share(measure: Measure) -> bool:
+    """Whether a measure is a share, of games or of what was counted in them."""
+    return measure.kind == "share" or bool(measure.weight)
 
 
 def floor_of(measure: Measure) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from grpo_core.types import RoleMeasures
+from grpo_core.types import Measure, RoleMeasures
 from services.metrics.catalogue import PARTNER, Metric, role_metrics
 from services.metrics.dashboards.panels import (
     PERCENT,
@@ -15,6 +15,7 @@ from services.metrics.dashboards.panels import (
     chart,
     floor_of,
     gauge,
+    is_share,
     latest,
     row,
     share_chart,
@@ -38,17 +39,32 @@ def press_board(measured: RoleMeasures, without: RoleMeasures) -> Dashboard:
     of_press = {measure.name: measure for measure in measured.trained if measure.name not in known}
     metrics = {metric.name: metric for metric in role_metrics(measured)}
     stem = f"entente_{measured.role_name}_"
+
+    def together(measure: Measure) -> str:
+        """The mean over roles, or over all that they counted."""
+        value = latest(metrics[stem + measure.name])
+        if not measure.weight:
+            return f"avg ({value})"
+        weight = latest(metrics[stem + measure.weight])
+        return f"sum ({value} * on({measured.role_name}) {weight}) / (sum ({weight}) > 0)"
+
     means = [
-        chart(
+        (share_chart if all(is_share(of_press[name]) for name, _ in lines) else chart)(
             title,
-            *(Query(f"avg ({latest(metrics[stem + name])})", legend) for name, legend in lines),
-            text=f"{'; '.join(of_press[name].text for name, _ in lines)}: mean over {measured.plural}.",
+            *(Query(together(of_press[name]), legend) for name, legend in lines),
+            text=f"{'; '.join(of_press[name].text for name, _ in lines)}: of all {measured.plural} together.",
         )
         for title, lines in _SIDE_BY_SIDE
         if all(name in of_press for name, _ in lines)
     ]
     each = [
-        gauge(metrics[stem + name], measure.title, unit=unit_of(measure), minimum=floor_of(measure))
+        gauge(
+            metrics[stem + name],
+            measure.title,
+            unit=unit_of(measure),
+            minimum=floor_of(measure),
+            maximum=1.0 if is_share(measure) else None,
+        )
         for name, measure in of_press.items()
     ]
     return Dashboard(

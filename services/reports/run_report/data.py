@@ -47,14 +47,34 @@ class RunData:
         """The key of a role's measurement."""
         return f"{name}{{{self.measured.role_name}={role}}}"
 
-    def role_mean(self, name: str) -> Points:
-        """Return the mean of a measurement over the roles, by update; updates without all of them are left out."""
+    def role_mean(self, name: str, weight: str = "") -> Points:
+        """Return the mean of a measurement over the roles, by update; updates without all of them are left out.
+
+        With the name of another measurement as ``weight``, roles count by it, and those of weight 0 not at all; then
+        updates are left out that lack a weight, and those whose weights are all 0.
+        """
+        if weight:
+            return self._weighted_mean(name, weight)
         measured = {key for line in self.lines for key in line["metrics"]}  # not of roles that were only evaluated
         keys = [key for role in self.roles if (key := self.of_role(name, role)) in measured]
         points = [(line["update"], [_number(line["metrics"].get(key)) for key in keys]) for line in self.lines]
         whole = [(x, [y for y in ys if y is not None]) for x, ys in points]
         kept = [(x, sum(ys) / len(ys)) for x, ys in whole if ys and len(ys) == len(keys)]
         return [x for x, _ in kept], [mean for _, mean in kept]
+
+    def _weighted_mean(self, name: str, weight: str) -> Points:
+        measured = {key for line in self.lines for key in line["metrics"]}
+        roles = [role for role in self.roles if self.of_role(weight, role) in measured]
+        found: Points = [], []
+        for line in self.lines:
+            weights = [_number(line["metrics"].get(self.of_role(weight, role))) for role in roles]
+            values = [_number(line["metrics"].get(self.of_role(name, role))) for role in roles]
+            counted = [(value, each) for value, each in zip(values, weights, strict=True) if value is not None and each]
+            total = sum(each for _, each in counted)
+            if None not in weights and total:
+                found[0].append(line["update"])
+                found[1].append(sum(value * each for value, each in counted) / total)
+        return found
 
     def label_values(self, name: str) -> list[str]:
         """Return the sorted values of a metric's only label: ``country`` for ``entente_groups{level=country}``."""

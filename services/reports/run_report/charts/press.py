@@ -18,7 +18,7 @@ _ROW_PX, _MARGINS_PX = 30, 110
 # name, title, unit, measures with the names of their lines, note
 _CHARTS = (
     ("honesty", "Honesty", "share", (("honesty", "of the policy"), ("partners_honesty", "of its partners")),
-     "Share of the promises that were kept, of those that could be broken; no data where there were none."),
+     "Share of all promises that were kept, of those that could be broken; no data where there were none."),
     ("supports", "Cross-supports", "a movement phase",
      (("cross_supports", "given"), ("cross_supports_received", "received"),
       ("effective_cross_supports", "given, effective"), ("effective_cross_supports_received", "received, effective")),
@@ -35,9 +35,10 @@ def press_charts(run: RunData) -> list[Chart]:
     """Return what the last episodes of all roles say of press, by update; without data where there is none."""
     found = []
     role = run.measured.role_name
+    weights = {measure.name: f"entente_{role}_{measure.weight}" for measure in run.measured.trained if measure.weight}
     for name, title, unit, measures, note in _CHARTS:
         lines = [
-            smooth_line(run.role_mean(f"entente_{role}_{measure}"), said, SERIES[number])
+            smooth_line(run.role_mean(f"entente_{role}_{measure}", weights.get(measure, "")), said, SERIES[number])
             for number, (measure, said) in enumerate(measures)
         ]
         found.append(make_chart(f"press-{name}", "press", title, unit, lines, note, legend=len(lines) > 1, zero=True))

@@ -14,6 +14,7 @@ from services.metrics.catalogue import role_metrics
 from services.metrics.dashboards.all_dashboards import dashboards
 from services.metrics.dashboards.countries import board
 from services.metrics.dashboards.grafana import dashboard_json
+from services.metrics.dashboards.panels import PERCENT
 from services.metrics.dashboards.press import press_board
 from tests.measured import CHAIRS, DIPLOMACY, TOPICS
 
@@ -95,6 +96,17 @@ def test_the_board_of_press_shows_what_games_without_it_do_not_measure() -> None
     assert "#123456" in text
     chosen = {variable["name"]: variable.get("query") for variable in json.loads(text)["templating"]["list"]}
     assert chosen["country"] == 'label_values(entente_country_centers{run="$run"}, country)'
+
+
+def test_honesty_of_all_is_a_share_of_all_promises_in_percent() -> None:
+    made = press_board(Diplomacy(GameSettings(press_rounds=1)).measured, DIPLOMACY)
+    together, each, *_ = ({panel.title: panel for panel in row.panels} for row in made.rows)
+    honesty, promises = (f'max by (country) (entente_country_{name}{{run="$run"}})' for name in ("honesty", "promises"))
+    assert together["Honesty"].queries[0].expr == f"sum ({honesty} * on(country) {promises}) / (sum ({promises}) > 0)"
+    for panel in (together["Honesty"], each["Honesty"], each["Honesty of partners"]):
+        assert (panel.unit, panel.maximum) == (PERCENT, 1.0)
+    assert each["Promises"].maximum is None
+    assert together["Attacks"].queries[0].expr.startswith("avg (")
 
 
 def test_the_board_of_press_of_a_world_without_pairs_has_no_panels_of_them() -> None:

@@ -174,6 +174,21 @@ def test_whole_metric_drops_label_values_that_are_gone() -> None:
     assert len([name for name, _ in samples if name == "entente_evaluation_centers"]) == 2
 
 
+def test_shares_of_what_was_not_counted_are_dropped_with_the_next_record_of_episodes() -> None:
+    latest = LatestValues()
+    honest = {f"entente_country_honesty{end}{{country=FRANCE}}": 0.25 for end in ("", "_low", "_high")}
+    pair = {"entente_country_promises_kept{country=FRANCE,partner=ITALY}": 0.5}
+    rewards = {"entente_country_reward{country=FRANCE}": 3.0, "entente_country_reward{country=ITALY}": 1.0}
+    latest.update(honest | pair | rewards)
+    latest.update({"entente_games_total": 7.0})  # between updates
+    assert len([name for name, _ in collected(latest) if "honesty" in name or "kept" in name]) == 4
+    latest.update(rewards | {"entente_country_honesty{country=ITALY}": 1.0})
+    samples = collected(latest)
+    assert [labels for name, labels in samples if "honesty" in name] == [(("country", "ITALY"),)]
+    assert not [name for name, _ in samples if "kept" in name]
+    assert samples["entente_country_reward", (("country", "FRANCE"),)] == 3.0
+
+
 @pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])
 def test_host_of_another_machine_raises_one_line(host: str) -> None:
     with pytest.raises(MetricsError, match=f"on {host} cannot be used .*; set metrics.host to an address") as raised:

@@ -6,6 +6,8 @@ import html
 import json
 from pathlib import Path
 
+import pytest
+
 from services.environments.diplomacy.settings import GameSettings
 from services.environments.diplomacy.world import Diplomacy
 from services.reports.run_report import data, run_report
@@ -26,18 +28,19 @@ def press_run(folder: Path) -> Path:
     lines = []
     for update in range(1, 7):
         honesty = {f"entente_country_honesty{{country={role}}}": update / 6 for role in MEASURED.roles}
+        promises = {f"entente_country_promises{{country={role}}}": 3.0 for role in MEASURED.roles}
         given = {f"entente_country_cross_supports{{country={role}}}": 0.5 for role in MEASURED.roles}
-        lines.append({"update": update, "time": 0, "metrics": {**honesty, **given}})
+        lines.append({"update": update, "time": 0, "metrics": {**honesty, **promises, **given}})
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
 
 
 def test_the_charts_of_press_are_means_over_countries(tmp_path: Path) -> None:
     made = {chart["id"]: chart for chart in all_charts(data.load_run(press_run(tmp_path), MEASURED))}
-    assert {name for name in made if name.startswith("press-")} == {"press-honesty", "press-supports"}
+    assert {name for name in made if name.startswith("press-")} == {"press-honesty", "press-supports", "press-promises"}
     own, partners = made["press-honesty"]["traces"]
     assert own["x"] == [1, 2, 3, 4, 5, 6]
-    assert own["y"][1] == 2 / 6
+    assert own["y"][1] == pytest.approx(2 / 6)
     assert not partners.get("y")
 
 

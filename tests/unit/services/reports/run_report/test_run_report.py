@@ -105,6 +105,25 @@ def test_role_mean_needs_every_country(tmp_path: Path) -> None:
     assert load_run(tmp_path).role_mean("entente_batch_centers") == ([1, 2, 3, 4, 5, 6], [4.5] * 6)
 
 
+def test_role_mean_by_weight_is_a_mean_of_all_that_was_counted(tmp_path: Path) -> None:
+    make_run(tmp_path)
+    promised = {"FRANCE": (0.25, 8.0), "ITALY": (1.0, 2.0), "TURKEY": (None, 0.0)}
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        for update in (7, 8, 9):
+            metrics = {}
+            for role, (share, count) in promised.items():
+                metrics[f"entente_batch_centers{{country={role}}}"] = 4.0
+                metrics[f"entente_country_promises{{country={role}}}"] = 0.0 if update == 9 else count
+                if share is not None and update != 9:
+                    metrics[f"entente_country_honesty{{country={role}}}"] = share
+            if update == 8:
+                del metrics["entente_country_promises{country=TURKEY}"]
+            file.write(json.dumps({"update": update, "time": 0, "metrics": metrics}) + "\n")
+    run = load_run(tmp_path)
+    assert run.role_mean("entente_country_honesty", "entente_country_promises") == ([7], [pytest.approx(0.4)])
+    assert run.role_mean("entente_country_honesty", "entente_country_unknown") == ([], [])
+
+
 def test_torn_last_line_is_skipped_and_damaged_line_raises(tmp_path: Path) -> None:
     path = make_run(tmp_path) / "metrics.jsonl"
     path.write_text(path.read_text() + '{"update": 7, "ti')
