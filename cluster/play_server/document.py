@@ -129,7 +129,10 @@ def from_document(document: Any, name: str) -> Line:
 
 
 def loaded_line(document: Any, line_id: int, seats: Mapping[str, str], *, seed: int, until: str, name: str) -> Line:
-    """A new line that goes on where a saved game from elsewhere was saved; raises SavedGameError for other files."""
+    """A new line that goes on where a saved game from elsewhere was saved; raises SavedGameError for other files.
+
+    A line has no letters: those of a game with press are left out, and the line's name says so.
+    """
     found = check_saved_game(document, name)
     recorded: Any = found.get(LINE_KEY)
     players = recorded.get("players") if isinstance(recorded, dict) else None
@@ -138,7 +141,9 @@ def loaded_line(document: Any, line_id: int, seats: Mapping[str, str], *, seed: 
         phases = _phases(found, [*given, *([{}] * (len(found["phases"]) - len(given)))], name)
     except ValueError as error:
         raise SavedGameError(f"{name}: not a saved game: {error}") from error
-    return Line(line_id, f"{name[:80]} ({line_id})", seed, until, dict(seats), phases)
+    letters = sum(len(sent) for phase in found["phases"] if isinstance(sent := phase.get("messages"), list))
+    left_out = f", without its {letters:,} letters" if letters else ""
+    return Line(line_id, f"{name[:80]}{left_out}", seed, until, dict(seats), phases)
 
 
 def _phases(document: Mapping[str, Any], players: list[dict[str, str]], name: str) -> tuple[Phase, ...]:

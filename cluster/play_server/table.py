@@ -102,7 +102,7 @@ class Table:
             made = await asyncio.wait_for(reading, LOADED_PHASES_TIMEOUT_S)
         except TimeoutError:
             raise RefusedError(f"the saved game was not read within {LOADED_PHASES_TIMEOUT_S:.0f} s") from None
-        return await self._add(lambda number: replace(made, id=number, name=f"{name[:80]} ({number})"))
+        return await self._add(lambda number: replace(made, id=number, name=f"{made.name} ({number})"))
 
     async def change(self, line_id: int, phase: str, changed: Callable[[Line], Line]) -> Line:
         """Change a line whose present phase is ``phase``, and let it go on if it can."""

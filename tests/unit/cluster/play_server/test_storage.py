@@ -121,6 +121,18 @@ def test_a_saved_game_goes_on_from_its_last_phase() -> None:
     assert all(phase.players == {} for phase in line.phases)
 
 
+def test_a_line_says_that_it_has_no_letters_of_a_game_with_press() -> None:
+    game = DiplomacyGame(1905)
+    game.step({"FRANCE": ("A PAR - BUR",)})
+    document = json.loads(game.saved())
+    letter = {"sender": "FRANCE", "phase": "S1901M", "message": "PEACE", "time_sent": 1}
+    document["phases"][0]["messages"] = [{**letter, "recipient": power} for power in ("ENGLAND", "GERMANY")]
+    line = loaded_line(document, 4, seats(), seed=1, until="1905", name="theirs")
+    assert line.name == "theirs, without its 2 letters"
+    without = loaded_line(as_json(to_document(line)), 5, seats(), seed=1, until="1905", name="theirs")
+    assert without.name == "theirs"
+
+
 def test_a_saved_game_cannot_bring_its_own_rules_or_map(line: Line) -> None:
     document = as_json(to_document(line))
     for phase in document["phases"]:
