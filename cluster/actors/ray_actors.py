@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cluster.actors.messages import BlockReport, Shortage, UpdateReport
 from cluster.broadcast.delivery import Delivery
 from cluster.configs.schema import config_from_json
+from cluster.runtime.light_transformers import leave_out_optional_packages
 from cluster.runtime.replay.clients import population_mirror, replay_buffer
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.population.member import Member
@@ -33,6 +34,7 @@ class LearnerActor:
         resume: bool,
         peers: Sequence[Any] = (),
     ) -> None:
+        leave_out_optional_packages()
         from cluster.actors.learner import LearnerWorker
 
         config = config_from_json(config_json)
@@ -81,6 +83,7 @@ class RolloutActor:
         run_id: str,
         patient: bool,
     ) -> None:
+        leave_out_optional_packages()
         from cluster.actors.rollout import RolloutWorker, wait_for_checkpoint
 
         config = config_from_json(config_json)

@@ -28,6 +28,7 @@ from cluster.runs.imitation_report import (
 from cluster.runs.new_folder import new_folder
 from cluster.runs.progress_bars import AddBar
 from cluster.runtime.actor_env import actor_variables, started_with
+from cluster.runtime.light_transformers import leave_out_optional_packages
 from cluster.runtime.stop_signals import start_shielded
 from grpo_core.checkpoints.atomic_write import write_atomically
 
@@ -90,6 +91,7 @@ def _in_processes(task: ImitationTask, draft: Path, add_bar: AddBar) -> Imitatio
 
 def _run_rank(task: ImitationTask, rank: int, meeting: str, draft: Path, connection: Connection) -> None:
     """Run in the new process; only it imports torch."""
+    leave_out_optional_packages()
     from cluster.imitation.process import run_rank
 
     run_rank(task, rank, meeting, draft, connection)

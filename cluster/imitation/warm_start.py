@@ -16,6 +16,7 @@ from cluster.configs.schema import Config, config_from_json
 from cluster.errors import RunError
 from cluster.imitation.launcher import imitate
 from cluster.runs.imitation_report import ImitationTask, read_report
+from cluster.runtime.light_transformers import leave_out_optional_packages
 from cluster.runtime.stop_signals import start_shielded
 from grpo_core.errors import EntenteError
 from services.metrics.display.display import Display
@@ -112,6 +113,7 @@ def _next_of(rows: Connection, what: str) -> dict[str, Any]:
 
 def _measure(rows: Connection, candidate: str, config_json: str, against: Sequence[str]) -> None:
     """Run in the other process; only it imports torch."""
+    leave_out_optional_packages()
     import torch
 
     from cluster.evaluation.evaluate import evaluate_in

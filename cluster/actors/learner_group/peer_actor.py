@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cluster.actors.learner_group.failures import exchange_failed, of_process
 from cluster.configs.schema import config_from_json
 from cluster.errors import LostError
+from cluster.runtime.light_transformers import leave_out_optional_packages
 from cluster.runtime.ray_calls import first_line
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class LearnerPeerActor:
     """Ray actor of a ``LearnerMember``, whose methods it forwards."""
 
     def __init__(self, config_json: str, rank: int) -> None:
+        leave_out_optional_packages()
         from cluster.actors.learner_group.member import LearnerMember
 
         self._rank = rank
