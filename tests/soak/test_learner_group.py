@@ -1,4 +1,4 @@
-"""A learner of four processes: its updates, and each process killed in turn in a drill."""
+"""A learner of two and four processes: its updates, and each process killed in turn in a drill."""
 
 from __future__ import annotations
 
@@ -8,18 +8,35 @@ import pytest
 
 from cluster.runtime.local_ray import local_ray, prepare_local_ray
 from tests.system.support.drill_of_kinds import check_ranks_killed
-from tests.system.support.learner_group import largest_difference, learner_of, saved, train
+from tests.system.support.learner_group import (
+    LORA,
+    SPECIALISTS,
+    check_two_make_the_updates_of_one,
+    largest_difference,
+    learner_of,
+    saved,
+    train,
+)
 
 prepare_local_ray()
 pytestmark = pytest.mark.timeout(7200)
 
 UPDATES = 20
-LORA = ("policy.use_peft=true", "policy.lora_r=2")
+every_text = pytest.mark.parametrize("free", [False, True], ids=["masked", "free text"])
+every_weights = pytest.mark.parametrize(
+    "settings", [(), LORA, SPECIALISTS], ids=["full weights", "adapter", "adapters of roles"]
+)
 
 
-@pytest.mark.parametrize("free", [False, True], ids=["masked", "free text"])
-@pytest.mark.parametrize("settings", [(), LORA, (*LORA, "policy.specialists=true")], ids=[
-    "full weights", "adapter", "adapters of roles"])  # fmt: skip
+@every_text
+@every_weights
+def test_two_processes_make_the_updates_of_one(tmp_path: Path, settings: tuple[str, ...], free: bool) -> None:
+    with local_ray(2, print):
+        check_two_make_the_updates_of_one(tmp_path, settings, updates=UPDATES, free=free)
+
+
+@every_text
+@every_weights
 def test_four_processes_make_the_updates_of_one_and_are_resumed_by_two_and_one(
     tmp_path: Path, settings: tuple[str, ...], free: bool
 ) -> None:

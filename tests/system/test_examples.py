@@ -119,11 +119,6 @@ def test_an_own_world_is_trained_by_its_import_path(tmp_path: Path) -> None:
     assert [row["games"] for row in summary["evaluations"]] == [20, 20]
 
 
-def test_the_smallest_world_is_trained(tmp_path: Path) -> None:
-    run_as_shown("entente train kuhn" + " --set learner.updates=1 --set evaluation.games_per_role=2", tmp_path)
-    assert RunFolder(tmp_path / "runs" / "kuhn").read_summary()["updates"] == 1
-
-
 def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path: Path) -> None:
     notebook: Any = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "committed without outputs"

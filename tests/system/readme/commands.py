@@ -43,6 +43,8 @@ _UPDATE = {
     "evaluation.until_year": "1901",
     "metrics.display": "false",
 }
+# The demo and the tests of training evaluate; other runs need not.
+_NO_EVALUATION = {"evaluation.against": "[]", "evaluation.final_against": "[]"}
 _IMITATION = {"imitation.games": "2", "imitation.until_year": "1902", "imitation.processes": "1"}
 
 
@@ -146,7 +148,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     ),
     Run(
         "entente train laptop --set learner.learning_rate=1e-4 --run-dir runs/slower",
-        _settings(evaluation__final_against="[]"),
+        _settings(**_NO_EVALUATION),
         writes="runs/slower/summary.json",
     ),
     Run(
@@ -168,21 +170,21 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     ),
     Run(
         "entente train laptop --set policy.path=models/dumbbot --run-dir runs/imitated",
-        _settings(evaluation__final_against="[]", evaluation__against="[]"),
+        _settings(**_NO_EVALUATION),
         writes="runs/imitated/summary.json",
     ),
     Run(
         "entente train beat_dumbbot",
         _settings(
             **_IMITATION,
+            **_NO_EVALUATION,
             rollout__actors="1",
-            evaluation__against='["dumbbot"]',
         ),
         writes="runs/beat_dumbbot/summary.json",
     ),
     Run(
         "entente train league",
-        _settings(rollout__actors="1", evaluation__against='["random"]'),
+        _settings(**_NO_EVALUATION, rollout__actors="1"),
         writes="runs/league/summary.json",
     ),
     Run("entente population list runs/demo", prints="random"),
@@ -192,7 +194,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "entente train specialists",
         _settings(
             **_IMITATION,
-            evaluation__against='["random"]',
+            **_NO_EVALUATION,
         ),
         writes="runs/specialists/summary.json",
     ),
@@ -209,7 +211,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     ),
     Run(
         """entente train laptop --run-dir runs/tracked --set 'metrics.trackers=["tensorboard", "wandb", "trackio"]'""",
-        _settings(evaluation__final_against="[]", evaluation__against="[]"),
+        _settings(**_NO_EVALUATION),
         writes="runs/tracked/trackers/tensorboard",
     ),
     Run("entente export runs/demo --out models/demo", writes="models/demo/model.safetensors"),
@@ -219,7 +221,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Run("entente monitoring --out monitoring", writes="monitoring/prometheus/prometheus.yml"),
     Run(
         "entente train laptop --set inference.engine=vllm --run-dir runs/vllm",
-        _settings(evaluation__final_against="[]", evaluation__against="[]"),
+        _settings(**_NO_EVALUATION),
         writes="runs/vllm/summary.json",
     ),
     Run(
@@ -246,7 +248,11 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "--until 1901",
         writes="press.html",
     ),
-    Run("entente train press", _settings(**_IMITATION, rollout__actors="1"), writes="runs/press/summary.json"),
+    Run(
+        "entente train press",
+        _settings(**_IMITATION, **_NO_EVALUATION, rollout__actors="1"),
+        writes="runs/press/summary.json",
+    ),
     Run(
         "entente evaluate runs/press muted:runs/press --press --against honest+breaker --until 1906 "
         "--save-games games/press",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from cluster.actors.learner_group.peer_actor import LearnerPeerActor
 from cluster.actors.messages import UpdateReport
 from cluster.configs.loader import load_config
 from cluster.runtime.actor_env import actor_environment
-from grpo_core.types import Episode
+from grpo_core.types import Episode, Probe
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
 from services.weights.payload import Payload
@@ -29,6 +30,8 @@ SMALL = (
     "learner.checkpoint_every=1000", "learner.returns=episode", "grouping.keys=['country']",
     "grouping.min_group_size=2", "rollout.start_timeout_s=120", "learner.exchange_timeout_s=60",
 )  # fmt: skip
+LORA = ("policy.use_peft=true", "policy.lora_r=2")
+SPECIALISTS = (*LORA, "policy.specialists=true")
 TURNS = 8  # so that each minibatch is several micro-batches, whose gradients are summed in another order
 BLOCKS = dict.fromkeys(POWERS, 1)
 
@@ -99,3 +102,25 @@ def largest_difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> floa
 def losses(reports: Sequence[tuple[UpdateReport, Payload]]) -> list[float]:
     """The loss of each update."""
     return [report.metrics["entente_loss"] for report, _ in reports]
+
+
+def check_two_make_the_updates_of_one(folder: Path, settings: tuple[str, ...], *, updates: int, free: bool) -> None:
+    """Train as one process and as two, which are to come to the same weights, losses and probes."""
+    settings = ("learner.beta=0.02", *settings, *(("inference.decoding=free",) if free else ()))
+    results = []
+    for processes in (1, 2):
+        with learner_of(processes, folder / f"of {processes}", *settings) as (worker, _):
+            made = train(worker, updates, free=free)
+            results.append((saved(worker.checkpoint()), losses(made), made[-1][1]))
+    (one, one_losses, one_payload), (two, two_losses, two_payload) = results
+    print("largest difference", largest_difference(one, two))
+    assert largest_difference(one, two) < 1e-6
+    assert two_losses == pytest.approx(one_losses, abs=1e-6)
+    one_probes, two_probes = _probes(one_payload), _probes(two_payload)
+    assert len(one_probes) == (7 if SPECIALISTS[-1] in settings else 1)
+    assert [probe.tokens for probe in one_probes] == [probe.tokens for probe in two_probes]
+
+
+def _probes(payload: Payload) -> list[Probe]:
+    """The probe of the weights, or of each role's."""
+    return [probe for _, probe in payload.by_role.values()] if payload.by_role else [payload.probe]

@@ -172,8 +172,9 @@ def test_three_hundred_decisions_are_legal_and_engines_agree_with_the_learner(
     runner.run(ours.close())
 
 
-@pytest.mark.parametrize("weights", [(), LORA], ids=["full", "LoRA"])
-@pytest.mark.parametrize("engine", ["torch", "vllm"])
+@pytest.mark.parametrize(
+    ("engine", "weights"), [("torch", LORA), ("vllm", ())], ids=["torch with LoRA", "vLLM with all weights"]
+)
 def test_a_chat_model_trains_with_thoughts_and_orders(engine: str, weights: tuple[str, ...], tmp_path: Path) -> None:
     folder = save_chat_model(tmp_path / "model", CONTEXT)
     run = tmp_path / "run"

@@ -15,13 +15,14 @@ from services.environments.diplomacy.game_origin import ORIGIN_KEY
 from services.environments.evaluation import EvaluationGame
 from services.weights.payload import make_payload
 
+SHORT = ("game.until_year=1901", "evaluation.until_year=1901")
 WITH_NOTES = ("policy.notes=true", "policy.context_length=768", "inference.max_completion_length=448")
 
 
 def test_the_champion_fills_the_other_seats_and_is_told_by_its_weights(tmp_path: Path) -> None:
     champion = shipped_champion()
     config = load_config(
-        "smoke", ["policy.path=champion", *WITH_NOTES, "run.name=demo", 'evaluation.against=["champion"]']
+        "smoke", ["policy.path=champion", *WITH_NOTES, "run.name=demo", 'evaluation.against=["champion"]', *SHORT]
     )
     payload = make_payload(3, weights_payload(load_model(champion.folder)[0]))
     files = {name: tmp_path / f"{name}.json" for name in ("champion", "hold")}
