@@ -82,14 +82,6 @@ def test_word_problems_are_imitated_trained_and_compared_with_a_control(tmp_path
     assert "control: imitation alone" in (run / "report.html").read_text()
 
 
-def test_word_problems_lose_and_double_nothing_when_learner_and_driver_are_killed(tmp_path: Path) -> None:
-    config, out = tmp_path / "problems.toml", tmp_path / "drill.json"
-    config.write_text(PROBLEMS.replace('control = "same"\n', ""))
-    only = ["--only", "learner", "--only", "driver", "--no-compare"]
-    entente("drill", "--config", str(config), "--faults", "2", "--json", str(out), *only)
-    assert all(check["passed"] for check in json.loads(out.read_text())["checks"])
-
-
 def test_seats_of_another_world_have_specialists_who_meet_each_other(tmp_path: Path) -> None:
     run = tmp_path / "run"
     settings = (
