@@ -59,7 +59,7 @@ def _told(verdict: Verdict) -> Told:
     what = {
         "PEACE": "peace",
         "ALLY": f"alliance against {promise.about.title()}",
-        "DMZ": f"no unit in {promise.about}",
+        "DMZ": f"no move into {promise.about}",
         "DRAW": "a vote for a draw",
         "ORDER": promise.about,
     }[promise.kind]

@@ -35,7 +35,8 @@ _PEACE = re.compile(
 )
 _DRAW = re.compile(
     r"(?:(?:end|call) (?:it|this|the game) (?:in |as |with )?(?:a |the )?)?draw"
-    r"(?=$| (?:now|this|together|then|please|between|with|in|while|because|so|before|by|today|since)\b)"
+    r"(?=$| (?:now|this|together|then|please|between|with (?:you|me|us|each|one)|in (?:this|the) (?:game|year|spring)"
+    r"|while|because|so|before|by|today|since)\b)"
 )
 _ALLY = re.compile(
     r"(?P<joint>ally|allies|alliance|partners|team up|work together|work with (?:you|me)|join (?:me|us|forces)|unite"
@@ -81,7 +82,7 @@ def alone(said: str) -> Iterator[Proposal]:
 def proposed(clause: str) -> Iterator[Proposal]:
     """What a clause of a sentence without hedge or negation proposes to both."""
     frame = _FRAME.match(clause)
-    if frame is None or re.search(r"\bor\b|\byou to\b|(?<!until )(?<!till )\bnext year\b", clause):
+    if frame is None or re.search(r"\bor\b|\byou to\b", clause):
         return
     pieces = clause[frame.end() :].strip().split(" and ")
     said: list[tuple[list[str], str]] = []  # the words between, and what comes after some of them

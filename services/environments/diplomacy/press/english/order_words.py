@@ -14,8 +14,11 @@ from services.environments.diplomacy.press.english.names import places_in, third
 from services.environments.diplomacy.press.proposals import Proposal
 
 _PLACE = r"[A-Z]{3}(?:/[A-Z]{2})?"
+_DASHES = re.compile(r"(?<=[A-Z]{2}) *(?:->|--?|\u2013|\u2014|\u2192) *(?=[A-Z]{3}\b)")
+# An order, unless more follows that belongs to it: another province, or where a unit that is supported is to go.
 COMPACT = re.compile(
-    rf"\b[AF] {_PLACE} (?:H|- {_PLACE}(?: VIA)?|S [AF] {_PLACE}(?: - {_PLACE})?|C [AF] {_PLACE} - {_PLACE})\b"
+    rf"\b[AF] {_PLACE} (?:H|- {_PLACE}(?: VIA)?|S [AF] {_PLACE} - {_PLACE}|C [AF] {_PLACE} - {_PLACE}"
+    rf"|S [AF] {_PLACE}(?!\s*(?:to|into|towards?|mov\w+|going|attack\w*)\b))\b(?!\s*[-\u2013\u2014\u2192])"
 )
 _VERB = (
     r"(?P<verb>move|moving|send|sending|go|going|march|marching|sail|sailing|advance|advancing|take|order|ordering|use"
@@ -41,10 +44,16 @@ _BETWEEN = re.compile(
     r"|using|and|you|me|us|it|move|attack|advance|own|convoy|support|over|back|still|put|position|there|this"
     r"|spring|fall|autumn|year|turn|now|then|gladly|directly|as|agreed|promised|order|hold|@me|@you|@me's|@you's"
 )
+_SPANS = r"(?:year|turn|spring|fall|autumn|season|phase|move|round)s?"
 _LATER = re.compile(
-    r"\b(?:next (?:year|turn|spring|fall|autumn|season|phase)|later|eventually|afterwards?|tomorrow"
-    r"|after (?:that|this))\b"
+    rf"\b(?:(?:next|coming|following|future) {_SPANS}|later|eventually|afterwards?|tomorrow|after (?:that|this)"
+    rf"|in (?:a|one|two|three|four|five|some|several|a few|a couple of|\d+)(?: more)? {_SPANS})\b"
 )
+_YEAR = re.compile(r"\b1[89]\d\d\b")
+_TO_AN_END = re.compile(  # "until next year" is from now on
+    rf"\b(?:until|till|through|throughout)(?: (?:the|at least|end of|next|coming))* (?:{_SPANS}|1[89]\d\d)\b"
+)
+_MOVES = re.compile(r"(?:move|moving|send|sending|go|going|march|marching|sail|sailing|advance|advancing|take)\b")
 _OTHER_SEASONS = {"S": re.compile(r"\b(?:fall|autumn|winter)\b"), "F": re.compile(r"\b(?:spring|winter)\b")}
 _KINDS = (
     ("S", re.compile(r"\bsupport(?:ing)?\b")),
@@ -57,8 +66,15 @@ _TO = re.compile(r"\b(?:to|into|towards) (?:the |a |an )?#([A-Z]{3})(?!')")
 
 def is_of_later(said: str, position: Position) -> bool:
     """Whether a sentence speaks of another phase than the one before which it is written, as "next turn" does."""
+    said = _TO_AN_END.sub("", said)
     other = _OTHER_SEASONS.get(position.phase[:1])
-    return bool(_LATER.search(said) or (other and other.search(said)))
+    years = {int(year) for year in _YEAR.findall(said)}
+    return bool(_LATER.search(said) or (other and other.search(said)) or years - {position.year})
+
+
+def with_plain_dashes(sentence: str) -> str:
+    """A sentence with " - " for the dashes and arrows between the provinces of compact orders."""
+    return _DASHES.sub(" - ", sentence)
 
 
 def ordered(clause: str, written: list[str], position: Position, sender: str, recipient: str) -> Proposal | None:
@@ -97,8 +113,8 @@ def _meant(clause: str, act: str, legal: list[str], position: Position, giver: s
     """The only legal order of ``giver`` that fits a clause, of which ``act`` is the part from the verb on."""
     kind = next(kind for kind, words in _KINDS if words.search(act))
     places = places_in(clause)
-    if not places:
-        return None
+    if not places or (kind != "-" and _MOVES.match(act)):
+        return None  # "I will move to Burgundy to hold the line" holds nothing
     fitting = [order for order in legal if _fits(order, kind, places, position, giver, other, clause)]
     if not fitting:
         return None

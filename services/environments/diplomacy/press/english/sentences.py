@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from services.environments.diplomacy.press.proposals import read
+from services.environments.diplomacy.press.english.names import marked
+from services.environments.diplomacy.press.proposals import ANSWERS, read
 
 _QUOTED = re.compile(r"\"[^\"]*(?:\"|$)|`[^`]*(?:`|$)|(?<![\w.,!?])'(?=\w)[^'\n]*(?:'\w[^'\n]*)*'(?!\w)")
 _CONTRACTIONS = (
@@ -47,7 +48,8 @@ _HEDGE = re.compile(
     r"|provided|providing|in case|(?:as|so) (?:long|soon) as|depend(?:s|ing)?|assum(?:e|ing)|suppos(?:e|ed|ing)"
     r"|when|whenever|once|whether|wonder(?:ing)?|think(?:ing)? (?:about|of|over)|thought|guess|imagine|doubt|pretend"
     r"|undecided|tempted|otherwise|or else|in (?:exchange|return)|some ?day|one day|in theory|in principle"
-    r"|hypothetical(?:ly)?|were (?:you|i|we|they|he|she) to|had you|condition(?:al|ally|s)?|almost|nearly)\b"
+    r"|hypothetical(?:ly)?|were (?:you|i|we|they|he|she) to|had you|condition(?:al|ally|s)?|almost|nearly|only after"
+    r"|after (?:@?you|i|we|the|your|my))\b"
 )
 _NEGATION = re.compile(
     r"\b(?:not|never|no|nor|neither|none|nothing|nobody|nowhere|hardly|scarcely|barely|seldom|rarely|refus(?:e|ed|al)"
@@ -59,7 +61,8 @@ _REPORT = re.compile(
     r"\b(?:told|tells|says|said|saying|(?<!you )(?<!i )say|wrote|writes|heard|hears|claims?|claimed|according to|asked"
     r"|asks|rumou?rs?|reports|reported|announce[sd]|insist(?:s|ed)|believe[sd]|thinks|wants|wanted|propose[sd]"
     r"|offer(?:s|ed)|suggest(?:s|ed)|promise[sd]|demand(?:s|ed)|sw(?:ears|ore)|sent)\b"
-    r"|\w's (?:letter|message|note|words|offer|proposal)\b|\b(?:letter|message|note|words|offer|proposal) from\b"
+    r"|\w's (?:letter|message|note|words|offer|proposal|answer|reply)\b"
+    r"|\b(?:letter|message|note|words|offer|proposal|answer|reply) from\b"
 )
 _AS_PROMISED = re.compile(r"\bas (?:i |we |you )?(?:promised|proposed)\b")
 _THREAT = re.compile(
@@ -76,6 +79,11 @@ _TAKEN_BACK = re.compile(
     r"(?:just |only |i am )*(?:kidding|joking)|(?:or )?(?:maybe |perhaps |rather )?not$|never$|never mind"
     r"|ha(?:ha| ha)*$|on second thoughts?"
 )
+_LIMITED = re.compile(  # what was agreed to in the sentence before
+    r"(?:however|but|except|only|although|though|or rather|and no|no)\b(?!,? (?:doubt|problem|worries))"
+    r"|(?:this|that|these|those|so)\b.*\b(?:wrote|writes|said|says|told|answered|replied)\b"
+)
+_SENDER = re.compile(r"(?:(?:from|message from|letter from|by):? )?(?:the )?@[A-Z]+(?: to (?:the )?@\w+)?:?")
 _GREETING = re.compile(
     r"(?:(?:my )?dear(?: \w+)?|hello|hi|greetings|good (?:day|morning|evening)|my (?:dear )?(?:friend|ally|neighbou?r)"
     r"|friend|@you|sorry(?: for [\w ]+)?|thank you|thanks)(?: @you| (?:my )?friend)?\s*[,:!]\s*"
@@ -100,17 +108,21 @@ _NEXT_CLAUSE = re.compile(
 )
 
 
-def passages(text: str) -> Iterator[str]:
+def passages(text: str, sender: str, recipient: str) -> Iterator[str]:
     """The lines of a letter; one of plain English may go on in the next one."""
     found: list[str] = []
-    goes_on = is_anothers = False
+    goes_on = is_anothers = has_begun = False
     for line in map(str.strip, _without_quotations(text).split("\n")):
         if not line:
-            goes_on = is_anothers = False
-        elif not (is_anothers or line.startswith(">")):
+            goes_on = False
+            is_anothers = is_anothers and not has_begun  # a blank line may stand between a heading and its lines
+        elif is_anothers:
+            has_begun = True
+        elif not line.startswith(">"):
             heading = expanded(re.split(r"[.!?] ", line)[-1])
-            if line.endswith(":") and (is_negated(heading) or not binds(_WOULD_PROPOSE.sub("", heading))):
-                is_anothers = True
+            is_heading = line.endswith(":") and (is_negated(heading) or not binds(_WOULD_PROPOSE.sub("", heading)))
+            if is_heading or _SENDER.fullmatch(marked(heading, sender, recipient)):
+                is_anothers, has_begun = True, False
             elif read(line) is not None:
                 found.append(line)
                 goes_on = False
@@ -123,16 +135,29 @@ def passages(text: str) -> Iterator[str]:
     yield from found
 
 
-def sentences(passage: str) -> list[str]:
-    """The sentences of a passage, without those that the next one takes back or puts under a condition."""
+def sentences(passage: str) -> list[tuple[str, str]]:
+    """The sentences of a passage, without those that the next one takes back or puts under a condition.
+
+    Each has the next one beside it, expanded.
+    """
     plain = re.sub(r"^\W*(?:\d+[.)]\s+)?|[*_]", "", passage)
     found = re.split(r"(?<=[.!?])(?<!\bSt\.)(?<!\bst\.)\s+(?!(?<=\.\.\s)[a-z])", plain)
     said = [expanded(each) for each in found]
     return [
-        each
+        (each, following)
         for each, following in zip(found, [*said[1:], ""], strict=True)
         if not (_ONLY_A_CONDITION.match(following) or _TAKEN_BACK.match(following))
     ]
+
+
+def may_answer(before: str, following: str) -> frozenset[str]:
+    """What a sentence may answer to the reader's proposals: nothing after a question of the writer's own.
+
+    ``before`` is the sentence before it, ``following`` the expanded one after it, which may limit what was accepted.
+    """
+    if before.rstrip().endswith("?"):
+        return frozenset()
+    return frozenset({"REJECT"} if _LIMITED.match(following) else ANSWERS)
 
 
 def expanded(sentence: str) -> str:
@@ -154,7 +179,7 @@ def simplified(said: str) -> str:
 
 def binds(said: str) -> bool:
     """Whether an expanded sentence is the writer's own word, without a condition or a guess; it may be a refusal."""
-    if '"' in said or _REPORT.search(_AS_PROMISED.sub("", said)):
+    if '"' in said or _REPORT.search(_AS_PROMISED.sub("", said)) or re.match(r"@[A-Z]+:", said):
         return False
     return _HEDGE.search(_POLITE.sub("", _AT_ONCE.sub("", said))) is None
 
@@ -191,7 +216,9 @@ def clauses(said: str) -> list[str]:
 
 def _without_quotations(text: str) -> str:
     """With one quotation mark in the place of each quotation, and the mark that ended a sentence in it."""
-    straight = re.sub("[\u201c\u201d\u201e\u00ab\u00bb]", '"', text).replace("\u2018", "'").replace("\u2019", "'")
+    straight = (
+        re.sub("[\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a]", '"', text).replace("\u2018", "'").replace("\u2019", "'")
+    )
 
     def kept(found: re.Match[str]) -> str:
         ending = re.search(r"[.!?](?=\W?$)", found[0])

@@ -17,18 +17,19 @@ from services.environments.diplomacy.press.deeds import is_against
 from services.environments.diplomacy.press.english.answers import accepted, refused
 from services.environments.diplomacy.press.english.joint_proposals import alone, proposed
 from services.environments.diplomacy.press.english.names import is_province, marked
-from services.environments.diplomacy.press.english.order_words import COMPACT, is_of_later, ordered
+from services.environments.diplomacy.press.english.order_words import COMPACT, is_of_later, ordered, with_plain_dashes
 from services.environments.diplomacy.press.english.sentences import (
     binds,
     clauses,
     expanded,
     is_negated,
     is_threat,
+    may_answer,
     passages,
     sentences,
     simplified,
 )
-from services.environments.diplomacy.press.proposals import Proposal, read
+from services.environments.diplomacy.press.proposals import ANSWERS, Proposal, read
 
 MOST_READ = 2000
 
@@ -43,12 +44,17 @@ def understand(text: str, position: Position, sender: str, recipient: str) -> tu
     found: dict[Proposal, None] = {}
     in_english: set[Proposal] = set()
     is_hostile = False
-    for passage in passages(text[:MOST_READ]):
+    text = text[:MOST_READ].replace("$", " ")  # below it marks orders in compact notation
+    before = ""
+    for passage in passages(text, sender, recipient):
         if (exact := read(passage)) is not None:
             if _is_possible(exact, position, sender, recipient):
                 found[exact] = None
             continue
-        for sentence in sentences(passage):
+        for sentence, following in sentences(passage):
+            answers = may_answer(before, following)
+            before = sentence
+            sentence = with_plain_dashes(sentence)
             orders: list[str] = COMPACT.findall(sentence)
             said = sentence
             for number, order in enumerate(orders):
@@ -57,7 +63,11 @@ def understand(text: str, position: Position, sender: str, recipient: str) -> tu
             if binds(said):
                 said = simplified(said)
                 is_hostile |= is_threat(said) and not is_negated(said)
-                meant = tuple(_meant(said, sentence.rstrip()[-1:], orders, position, sender, recipient))
+                meant = [
+                    each
+                    for each in _meant(said, sentence.rstrip()[-1:], orders, position, sender, recipient)
+                    if each.kind not in ANSWERS or each.kind in answers
+                ]
                 in_english.update(meant)
                 found.update(dict.fromkeys(meant))
     dropped = _contradictory(in_english, is_hostile=is_hostile)
@@ -100,10 +110,11 @@ def _meant(
     parts = clauses(said)
     if ending == "?" and len(parts) == 1 and re.match(r"(?:i|we|my|our)\b", parts[0]):
         return  # "I want peace?" asks what another one has said
-    found = [list(proposed(part)) for part in parts]
-    if len(parts) == 1 and not found[0] and ending != ",":
-        found[0] += alone(parts[0])
+    found: list[list[Proposal]] = [[] for _ in parts]
     if not is_of_later(said, position):
+        found = [list(proposed(part)) for part in parts]
+        if len(parts) == 1 and not found[0] and ending != ",":
+            found[0] += alone(parts[0])
         for part, own in zip(parts, found, strict=True):
             if (order := ordered(part, orders, position, sender, recipient)) is not None:
                 own.append(order)
