@@ -59,5 +59,6 @@ def test_four_processes_make_the_updates_of_one_and_are_resumed_by_two_and_one(
         assert largest_difference(alone, resumed) < 1e-6
 
 
-def test_each_of_four_processes_is_killed_in_turn(tmp_path: Path) -> None:
-    check_ranks_killed(tmp_path, 4)
+@pytest.mark.parametrize("processes", [2, 4])
+def test_each_process_is_killed_in_turn(tmp_path: Path, processes: int) -> None:
+    check_ranks_killed(tmp_path, processes)

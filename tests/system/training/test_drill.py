@@ -10,19 +10,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.system.support.drill_of_kinds import check_drill, check_ranks_killed
+from tests.system.support.drill_of_kinds import check_drill
 from tests.system.support.training_process import ENTENTE, handle_stop_signals
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2400)]
 
 
 def test_a_run_on_two_replay_servers_recovers_from_faults_and_loses_no_episode(tmp_path: Path) -> None:
-    # The other kinds: tests/soak/test_drill_of_all_kinds.py
+    # The other kinds: tests/soak/test_drill_of_all_kinds.py, tests/soak/test_learner_group.py
     check_drill(tmp_path, ("server", "block"), restarting=("server",), poison_episodes=2, servers=2)
-
-
-def test_each_of_two_processes_of_the_learner_is_killed_in_turn(tmp_path: Path) -> None:
-    check_ranks_killed(tmp_path, 2)
 
 
 def test_ctrl_c_ends_a_drill_and_all_its_processes(tmp_path: Path) -> None:
