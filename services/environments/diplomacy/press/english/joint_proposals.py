@@ -35,8 +35,9 @@ _PEACE = re.compile(
 )
 _DRAW = re.compile(
     r"(?:(?:end|call) (?:it|this|the game) (?:in |as |with )?(?:a |the )?)?draw"
-    r"(?=$| (?:now|this|together|then|please|between|with (?:you|me|us|each|one)|in (?:this|the) (?:game|year|spring)"
-    r"|while|because|so|before|by|today|since)\b)"
+    r"(?=$| (?:now|together$|together (?:now|this|with)|then|please|between (?:us|you|the two)"
+    r"|with (?:you|me|us|each|one)|(?:in )?(?:this|the) (?:game|year|turn|spring|fall|autumn|one)|while|because|so"
+    r"|before|by (?:the end|1[89]\d\d)|today|since)\b)"
 )
 _ALLY = re.compile(
     r"(?P<joint>ally|allies|alliance|partners|team up|work together|work with (?:you|me)|join (?:me|us|forces)|unite"

@@ -10,16 +10,22 @@ import re
 
 from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.press.deeds import deed
-from services.environments.diplomacy.press.english.names import places_in, third_powers
+from services.environments.diplomacy.press.english.names import is_province, places_in, third_powers
 from services.environments.diplomacy.press.proposals import Proposal
 
 _PLACE = r"[A-Z]{3}(?:/[A-Z]{2})?"
-_DASHES = re.compile(r"(?<=[A-Z]{2}) *(?:->|--?|\u2013|\u2014|\u2192) *(?=[A-Z]{3}\b)")
-# An order, unless more follows that belongs to it: another province, or where a unit that is supported is to go.
-COMPACT = re.compile(
-    rf"\b[AF] {_PLACE} (?:H|- {_PLACE}(?: VIA)?|S [AF] {_PLACE} - {_PLACE}|C [AF] {_PLACE} - {_PLACE}"
-    rf"|S [AF] {_PLACE}(?!\s*(?:to|into|towards?|mov\w+|going|attack\w*)\b))\b(?!\s*[-\u2013\u2014\u2192])"
+_DASH = r"\u2010-\u2015\u2212\ufe58\ufe63\uff0d"
+_ARROW = r"\u2190-\u21ff\u2794-\u27be\u27f0-\u27ff"
+_DASHES = re.compile(
+    rf"(?<=[A-Z]{{2}}) *(?:[-={_DASH}]?>|-{{1,3}}|[{_DASH}\u2192\u21d2\u279c\u27a1]) *(?=[A-Z]{{3}}\b)"
 )
+# An order, unless more follows that belongs to it: another province, or where a unit that is supported is to go.
+_COMPACT = re.compile(
+    rf"\b[AF] {_PLACE} (?:H|- {_PLACE}(?: VIA)?|[SC] [AF] {_PLACE} - {_PLACE}"
+    rf"|S [AF] {_PLACE}(?!\s*(?:to|into|towards?|mov\w+|going|attack\w*)\b))\b(?!\s*[-<>=/|~+{_DASH}{_ARROW}])"
+)
+_HOLD_SUPPORT = re.compile(rf"[AF] {_PLACE} S [AF] {_PLACE}")
+_ABBREVIATION = re.compile(r"\b[A-Z]{3}\b")
 _VERB = (
     r"(?P<verb>move|moving|send|sending|go|going|march|marching|sail|sailing|advance|advancing|take|order|ordering|use"
     r"|support|supporting|convoy|convoying|hold|holding|stay|staying|remain"
@@ -45,36 +51,60 @@ _BETWEEN = re.compile(
     r"|spring|fall|autumn|year|turn|now|then|gladly|directly|as|agreed|promised|order|hold|@me|@you|@me's|@you's"
 )
 _SPANS = r"(?:year|turn|spring|fall|autumn|season|phase|move|round)s?"
+_NUMBER = (
+    r"(?:half an?|an?|one|two|three|four|five|six|seven|eight|nine|ten|a dozen|some|several|many|another|a few"
+    r"|a couple of|\d+)"
+)
 _LATER = re.compile(
-    rf"\b(?:(?:next|coming|following|future) {_SPANS}|later|eventually|afterwards?|tomorrow|after (?:that|this)"
-    rf"|in (?:a|one|two|three|four|five|some|several|a few|a couple of|\d+)(?: more)? {_SPANS})\b"
+    rf"\b(?:(?:next|coming|following|future) (?:{_SPANS}|time)|later|eventually|afterwards?|tomorrow"
+    rf"|after (?:that|this)|soon|shortly|sometime|some time|before long|in due (?:course|time)|in the (?:long run|end)"
+    rf"|(?:in|within)(?: the)?(?: next)? {_NUMBER}(?: more)? {_SPANS}"
+    rf"|{_NUMBER}(?: more)? {_SPANS} (?:from (?:now|today)|hence|ahead|on|away)|the {_SPANS} after|years from now)\b"
 )
-_YEAR = re.compile(r"\b1[89]\d\d\b")
+_YEAR = re.compile(r"\b([sfw]?)((?:1[89]|20)\d\d)([mrab]?)\b|(?:'|\b(?:in|by|from|since|before|after) )([0-3]\d)\b")
 _TO_AN_END = re.compile(  # "until next year" is from now on
-    rf"\b(?:until|till|through|throughout)(?: (?:the|at least|end of|next|coming))* (?:{_SPANS}|1[89]\d\d)\b"
+    rf"\b(?:until|till|through|throughout)(?: (?:the|at least|end of|next|coming|{_SPANS}|of))*"
+    rf" (?:{_SPANS}|(?:1[89]|20)\d\d)\b"
 )
-_MOVES = re.compile(r"(?:move|moving|send|sending|go|going|march|marching|sail|sailing|advance|advancing|take)\b")
-_OTHER_SEASONS = {"S": re.compile(r"\b(?:fall|autumn|winter)\b"), "F": re.compile(r"\b(?:spring|winter)\b")}
-_KINDS = (
-    ("S", re.compile(r"\bsupport(?:ing)?\b")),
-    ("C", re.compile(r"(?<!by )\bconvoy(?:ing)?\b")),
-    ("H", re.compile(r"\b(?:hold|holding|stay|staying|remain|keep)\b")),
-    ("-", re.compile(r"")),
+_OTHER_SEASONS = {
+    "S": re.compile(r"\b(?:summer|fall|autumn|winter)\b"),
+    "F": re.compile(r"\b(?:spring|summer|winter)\b"),
+}
+_ACTS = re.compile(  # by kinds of orders; M is a move
+    r"\b(?:(?P<S>support(?:ing)?)|(?P<C>(?<!by )convoy(?:ing)?)|(?P<H>hold|holding|stay|staying|remain|keep)"
+    r"|(?P<M>move|moving|send|sending|go|going|march|marching|sail|sailing|advance|advancing|take"
+    r"|(?:to|into|towards) (?:the )?#[A-Z]{3}))\b"
 )
+_MAY_FOLLOW = {"S": "SMH", "C": "CM", "H": "H", "M": "M"}  # "support your move", not "move to support you"
 _TO = re.compile(r"\b(?:to|into|towards) (?:the |a |an )?#([A-Z]{3})(?!')")
 
 
 def is_of_later(said: str, position: Position) -> bool:
     """Whether a sentence speaks of another phase than the one before which it is written, as "next turn" does."""
     said = _TO_AN_END.sub("", said)
-    other = _OTHER_SEASONS.get(position.phase[:1])
-    years = {int(year) for year in _YEAR.findall(said)}
-    return bool(_LATER.search(said) or (other and other.search(said)) or years - {position.year})
+    if _LATER.search(said) or ((other := _OTHER_SEASONS.get(position.phase[:1])) and other.search(said)):
+        return True
+    for season, year, stage, short in _YEAR.findall(said):
+        named = f"{season or position.phase[0]}{year or position.phase[1:3] + short}{stage or position.phase[-1]}"
+        if named.upper() != position.phase:
+            return True
+    return False
 
 
-def with_plain_dashes(sentence: str) -> str:
-    """A sentence with " - " for the dashes and arrows between the provinces of compact orders."""
-    return _DASHES.sub(" - ", sentence)
+def with_marked_orders(sentence: str) -> tuple[str, list[str]]:
+    """A sentence with ``$0``, ``$1`` in the place of the orders in compact notation, and these."""
+    plain = _DASHES.sub(" - ", sentence)
+    between = _COMPACT.sub(lambda found: " " * len(found[0]), plain)
+    last = max((found.end() for found in _ABBREVIATION.finditer(between) if is_province(found[0])), default=0)
+    orders: list[str] = []
+
+    def mark(found: re.Match[str]) -> str:
+        if last > found.end() and _HOLD_SUPPORT.fullmatch(found[0]):
+            return found[0]  # "A MAR S A BUR for GAS" is no support to hold
+        orders.append(found[0])
+        return f"${len(orders) - 1}"
+
+    return _COMPACT.sub(mark, plain), orders
 
 
 def ordered(clause: str, written: list[str], position: Position, sender: str, recipient: str) -> Proposal | None:
@@ -111,10 +141,10 @@ def _is_own(unit: str | None, position: Position, sender: str) -> bool:
 
 def _meant(clause: str, act: str, legal: list[str], position: Position, giver: str, other: str) -> str | None:
     """The only legal order of ``giver`` that fits a clause, of which ``act`` is the part from the verb on."""
-    kind = next(kind for kind, words in _KINDS if words.search(act))
+    kind = _kind(act)
     places = places_in(clause)
-    if not places or (kind != "-" and _MOVES.match(act)):
-        return None  # "I will move to Burgundy to hold the line" holds nothing
+    if not places or kind is None:
+        return None
     fitting = [order for order in legal if _fits(order, kind, places, position, giver, other, clause)]
     if not fitting:
         return None
@@ -123,6 +153,14 @@ def _meant(clause: str, act: str, legal: list[str], position: Position, giver: s
     shortest = {order for order in fitting if len(_named(order)) == fewest}
     plain = {order for order in shortest if "/" not in order.split(" ")[-1]} or shortest
     return plain.pop() if len(plain) == 1 else None
+
+
+def _kind(act: str) -> str | None:
+    """The kind of order that a verb and what follows speak of; None for several: "move to Burgundy to support you"."""
+    kinds = [str(found.lastgroup) for found in _ACTS.finditer(act)] or ["M"]
+    if not set(kinds) <= set(_MAY_FOLLOW[kinds[0]]):
+        return None
+    return kinds[0].replace("M", "-")
 
 
 def _fits(order: str, kind: str, places: list[str], position: Position, giver: str, other: str, clause: str) -> bool:

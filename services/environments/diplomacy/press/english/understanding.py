@@ -17,19 +17,17 @@ from services.environments.diplomacy.press.deeds import is_against
 from services.environments.diplomacy.press.english.answers import accepted, refused
 from services.environments.diplomacy.press.english.joint_proposals import alone, proposed
 from services.environments.diplomacy.press.english.names import is_province, marked
-from services.environments.diplomacy.press.english.order_words import COMPACT, is_of_later, ordered, with_plain_dashes
+from services.environments.diplomacy.press.english.order_words import is_of_later, ordered, with_marked_orders
 from services.environments.diplomacy.press.english.sentences import (
     binds,
     clauses,
     expanded,
     is_negated,
     is_threat,
-    may_answer,
-    passages,
-    sentences,
     simplified,
 )
-from services.environments.diplomacy.press.proposals import ANSWERS, Proposal, read
+from services.environments.diplomacy.press.english.statements import statements
+from services.environments.diplomacy.press.proposals import ANSWERS, Proposal
 
 MOST_READ = 2000
 
@@ -44,32 +42,22 @@ def understand(text: str, position: Position, sender: str, recipient: str) -> tu
     found: dict[Proposal, None] = {}
     in_english: set[Proposal] = set()
     is_hostile = False
-    text = text[:MOST_READ].replace("$", " ")  # below it marks orders in compact notation
-    before = ""
-    for passage in passages(text, sender, recipient):
-        if (exact := read(passage)) is not None:
-            if _is_possible(exact, position, sender, recipient):
-                found[exact] = None
+    text = re.sub("[$#@]", " ", text[:MOST_READ])  # the marks of orders, provinces and powers below
+    for each in statements(text, sender, recipient):
+        if isinstance(each, Proposal):
+            if _is_possible(each, position, sender, recipient):
+                found[each] = None
             continue
-        for sentence, following in sentences(passage):
-            answers = may_answer(before, following)
-            before = sentence
-            sentence = with_plain_dashes(sentence)
-            orders: list[str] = COMPACT.findall(sentence)
-            said = sentence
-            for number, order in enumerate(orders):
-                said = said.replace(order, f"${number}", 1)
-            said = marked(expanded(said), sender, recipient)
-            if binds(said):
-                said = simplified(said)
-                is_hostile |= is_threat(said) and not is_negated(said)
-                meant = [
-                    each
-                    for each in _meant(said, sentence.rstrip()[-1:], orders, position, sender, recipient)
-                    if each.kind not in ANSWERS or each.kind in answers
-                ]
-                in_english.update(meant)
-                found.update(dict.fromkeys(meant))
+        said, orders = with_marked_orders(each.text)
+        said = marked(expanded(said), sender, recipient)
+        if binds(said):
+            said = simplified(said)
+            is_hostile |= is_threat(said) and not is_negated(said)
+            ending = each.text.rstrip()[-1:]
+            for one in _meant(said, ending, orders, position, sender, recipient):
+                if one.kind not in ANSWERS or one.kind in each.answers:
+                    in_english.add(one)
+                    found[one] = None
     dropped = _contradictory(in_english, is_hostile=is_hostile)
     return tuple(each for each in found if each not in dropped)
 
