@@ -75,14 +75,21 @@ function orderList(orders, different = () => false) {
 
 const CAME_OF = { kept: "kept", broken: "broken", "": "nothing could break it" };
 
-// The letters before a phase and the promises that bound in it: giver, partner, what, and what came of it.
-function drawPress(box, messages, promises = []) {
+// The letters before a phase and the promises that bound in it: giver, partner, what, and what came of it. ``meanings``
+// are sender, line and plain English for lines of letters in a compact language.
+function drawPress(box, messages, promises = [], meanings = []) {
   box.hidden = messages.length + promises.length === 0;
   const who = (name) => (name === "GLOBAL" ? "all" : titled(name));
+  const plain = new Map(meanings.map(([from, written, meant]) => [`${from}\n${written}`, meant]));
+  const letter = (from, text) =>
+    text.split("\n").flatMap((written, at) => {
+      const meant = plain.get(`${from}\n${written.trim()}`);
+      return [at ? `\n${written}` : written, meant && element("span", "soft", ` (${meant})`)];
+    });
   const line = (from, to, ...inside) => element("p", "", element("b", "", `${who(from)} to ${who(to)}: `), ...inside);
   box.replaceChildren(
     ...(messages.length ? [element("h3", "", "Messages")] : []),
-    ...messages.map(([from, to, text]) => line(from, to, text)),
+    ...messages.map(([from, to, text]) => line(from, to, ...letter(from, text))),
     ...(promises.length ? [element("h3", "", "Promises")] : []),
     ...promises.map(([from, to, what, cameOf]) => line(from, to, `${what} \u2013 `, element("span", `promise ${cameOf || "untested"}`, CAME_OF[cameOf]))),
   );

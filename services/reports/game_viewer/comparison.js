@@ -39,7 +39,8 @@ function makeSide(game, place) {
       standings.replaceChildren(...game.powers.map((each) => drawStanding(game, frame, each)));
       orders.replaceChildren(...(present ? drawSheets(game, frame, step, place) : []));
       if (!orders.children.length) orders.append(element("p", "soft", "No orders to show."));
-      drawPress(press, present ? frame.messages : [], present ? game.press.promises?.[frame.phase] : []);
+      const told = (what) => (present ? game.press[what]?.[frame.phase] : []);
+      drawPress(press, present ? frame.messages : [], told("promises"), told("meanings"));
       decisions.hidden = powers.length === 0 && !game.decisionsNote;
       drawDecision(decision, game, present ? frame.phase : "", power);
     },

@@ -13,7 +13,7 @@ function drawSide(frame) {
   byId("powers").replaceChildren(...order.map((power) => drawStanding(frame, power)));
   byId("orders").replaceChildren(...order.filter((power) => frame.orders[power]?.length).map((power) => drawOrders(frame, power)));
   if (!byId("orders").children.length) byId("orders").append(element("p", "soft", "No orders in this phase."));
-  drawPress(byId("press"), frame.messages, game.press.promises?.[frame.phase]);
+  drawPress(byId("press"), frame.messages, game.press.promises?.[frame.phase], game.press.meanings?.[frame.phase]);
 }
 
 function drawStanding(frame, power) {

@@ -32,6 +32,11 @@ class PressStory(Protocol):
         """Year -> giver and partner -> promises kept and broken by its end; pairs without are left out."""
         ...
 
+    @property
+    def meanings(self) -> Mapping[str, Mapping[tuple[str, str], str]]:
+        """Movement phase -> sender and line of a letter in a compact language -> the same in plain English."""
+        ...
+
 
 # (document of a saved game, its name for errors) -> its story; None for a game without letters.
 TellPress = Callable[[Mapping[str, Any], str], PressStory | None]
@@ -59,6 +64,10 @@ def told_press(document: Mapping[str, Any], tell: TellPress | None, name: str) -
         ],
         "alliances": [[year, list(names)] for year, names in story.alliances.items()],
         "trust": _trust(story),
+        "meanings": {
+            phase: [[sender, line, plain] for (sender, line), plain in each.items()]
+            for phase, each in story.meanings.items()
+        },
     }, ""
 
 

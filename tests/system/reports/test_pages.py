@@ -174,6 +174,10 @@ def test_a_game_with_press_shows_letters_promises_and_alliances(
     with Visit(browser, tmp_path / "game.html", viewport) as page:
         for phase in ("S1901M", "F1901M"):
             assert page.inner_text("#place") == phase
+            shown = page.inner_text("#press")
+            assert story.meanings[phase]
+            for (_, line), meant in story.meanings[phase].items():
+                assert f"{line} ({meant})" in shown
             for end, text in (("kept", "kept"), ("broken", "broken"), ("untested", "nothing could break it")):
                 shown = page.locator(f"#press .promise.{end}").all_inner_texts()
                 told = [each for each in story.promises[phase] if (each[3] or "untested") == end]

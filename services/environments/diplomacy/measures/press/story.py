@@ -8,8 +8,9 @@ from typing import Any
 
 from services.environments.diplomacy.alliances import Standings, updated_standings
 from services.environments.diplomacy.measures.press.alliances import called, standing_alliances
-from services.environments.diplomacy.measures.press.history import negotiated_phases
+from services.environments.diplomacy.measures.press.history import NegotiatedPhase, negotiated_phases
 from services.environments.diplomacy.press.conduct import ConductLog
+from services.environments.diplomacy.press.english.saying import say
 from services.environments.diplomacy.press.promises import Verdict
 from services.environments.diplomacy.saved_game import check_saved_game
 
@@ -24,6 +25,7 @@ class PressStory:
     pairs: Mapping[tuple[str, str], tuple[int, int, int, int]]  # giver and partner -> kept, broken, supports, phases
     alliances: Mapping[int, tuple[str, ...]]  # year -> the names of those that stood at its end
     trust: Mapping[int, Mapping[tuple[str, str], tuple[int, int]]]  # year -> pair -> kept and broken by its end
+    meanings: Mapping[str, Mapping[tuple[str, str], str]]  # movement phase -> sender and compact line -> it in English
 
 
 def press_story(document: Mapping[str, Any], name: str) -> PressStory | None:
@@ -36,6 +38,7 @@ def press_story(document: Mapping[str, Any], name: str) -> PressStory | None:
     promises: dict[str, tuple[Told, ...]] = {}
     alliances: dict[int, tuple[str, ...]] = {}
     trust: dict[int, dict[tuple[str, str], tuple[int, int]]] = {}
+    meanings: dict[str, dict[tuple[str, str], str]] = {}
     for phase in negotiated_phases(check_saved_game(document, name), name):
         log.add(phase.position, phase.orders, phase.results, phase.letters, phase.verdicts)
         standings = updated_standings(standings, phase.position, phase.orders, phase.verdicts)
@@ -45,13 +48,25 @@ def press_story(document: Mapping[str, Any], name: str) -> PressStory | None:
             for pair, own in log.pairs.items()
             if own.promises_kept or own.promises_broken
         }
+        if compact := _meanings(phase):
+            meanings[phase.position.phase] = compact
         if phase.verdicts:
             promises[phase.position.phase] = tuple(map(_told, phase.verdicts))
     pairs = {
         pair: (own.promises_kept, own.promises_broken, own.effective_supports, own.phases)
         for pair, own in log.pairs.items()
     }
-    return PressStory(promises, pairs, alliances, trust)
+    return PressStory(promises, pairs, alliances, trust, meanings)
+
+
+def _meanings(phase: NegotiatedPhase) -> dict[tuple[str, str], str]:
+    """Sender and line -> plain English, for the lines of letters that were understood as the compact language."""
+    return {
+        (letter.sender, proposal.text): say(proposal, phase.position, letter.sender)
+        for letter in phase.letters
+        for proposal in letter.says
+        if proposal.text in map(str.strip, letter.text.split("\n"))
+    }
 
 
 def _told(verdict: Verdict) -> Told:

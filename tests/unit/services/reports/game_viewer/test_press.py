@@ -24,6 +24,9 @@ class Story:
     trust: dict[int, dict[tuple[str, str], tuple[int, int]]] = field(
         default_factory=lambda: {1901: {}, 1902: {("ITALY", "FRANCE"): (0, 1), ("FRANCE", "ITALY"): (1, 0)}}
     )
+    meanings: dict[str, dict[tuple[str, str], str]] = field(
+        default_factory=lambda: {"S1901M": {("FRANCE", "PEACE"): "Let us have peace."}}
+    )
 
 
 def test_a_story_becomes_plain_data() -> None:
@@ -36,6 +39,7 @@ def test_a_story_becomes_plain_data() -> None:
     }
     assert told["pairs"] == [["FRANCE", "ITALY", 1, 1], ["ITALY", "FRANCE", 0, 1]]  # kept, and all
     assert told["alliances"] == [[1901, ["Leviathan"]]]
+    assert told["meanings"] == {"S1901M": [["FRANCE", "PEACE", "Let us have peace."]]}
     assert told["trust"]["years"] == [1901, 1902]
     assert told["trust"]["pairs"] == [
         ["FRANCE", "ITALY", [[0, 0], [1, 1]]],

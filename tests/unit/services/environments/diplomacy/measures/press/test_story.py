@@ -63,6 +63,31 @@ def test_every_broken_promise_of_a_pair_is_told_in_its_phase(document: dict[str,
     assert {end for told in story.promises.values() for *_, end in told} == {"kept", "broken", ""}
 
 
+def test_compact_lines_are_told_in_english_and_no_other_text_is(document: dict[str, Any]) -> None:
+    first, *rest = document["phases"]
+    lines = {
+        "PEACE": "Let us have peace until the end of the year.",
+        "WILL A PAR - BUR": "I will move my army in Paris to Burgundy.",
+        "DMZ BUR": "Let us both stay out of Burgundy until the end of the year.",
+    }
+    text = "\n".join([*lines, "WILL A PAR - MOS", "Let us be allies against Italy.", "DMZ XXX"])
+    letter = {"sender": "FRANCE", "recipient": "GERMANY", "message": text, "time_sent": 1, "phase": "S1901M"}
+    story = press_story({**document, "phases": [{**first, "messages": [letter]}, *rest]}, "game")
+    assert story is not None
+    assert story.meanings["S1901M"] == {("FRANCE", line): meant for line, meant in lines.items()}
+
+
+def test_every_line_of_powers_that_use_the_compact_language_is_told_in_english(document: dict[str, Any]) -> None:
+    story = press_story(document, "game")
+    assert story is not None
+    for phase in document["phases"]:
+        written = {(each["sender"], line) for each in phase["messages"] for line in each["message"].split("\n")}
+        assert {*story.meanings.get(phase["name"], ())} <= written
+        assert {key for key in written if key[1] in ("PEACE", "ACCEPT", "REJECT", "DRAW")} <= {
+            *story.meanings.get(phase["name"], ())
+        }
+
+
 @pytest.mark.parametrize("orders", [["A PAR S A PIC", "A MAR S A PAR - BUR"], ["A PAR"], ["A PAR -"], ["B PAR - BUR"]])
 def test_orders_that_are_not_legal_count_nothing(document: dict[str, Any], orders: list[str]) -> None:
     first, *rest = document["phases"]
