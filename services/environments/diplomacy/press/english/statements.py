@@ -45,7 +45,7 @@ _LIMITED = re.compile(  # what was agreed to in the sentence before
     r"(?:exception|reservation|change|limit)s?)\b"
     r"(?!,? (?:doubt|problem|worries))"
     r"|.*\b(?:however|though)$"
-    r"|(?=.*\b(?:wrote|writes|spoke|said|says|told|answered|replied|words?|answer|reply|letter)\b)"
+    r"|(?=.*(?:\b(?:wrote|writes|spoke|said|says|told|answered|replied)|\w's (?:words|answer|reply|letter))\b)"
     r"(?:(?:this|that|these|those|so|thus)\b|.* (?:this|that|so|it)$)"
 )
 _SHORT = 4  # words of a sentence that does not turn from the question before it

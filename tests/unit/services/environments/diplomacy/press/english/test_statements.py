@@ -21,7 +21,11 @@ def test_a_yes_that_the_next_sentence_limits_accepts_nothing(limit: str, gap: st
     assert meant(f"I accept.{gap}I am glad.{gap}{limit}") == ["ACCEPT"], "it limits something else"
 
 
-@pytest.mark.parametrize("after", ["No problem.", "Thank you.", "I will write again.", "Italy wrote to me today."])
+@pytest.mark.parametrize(
+    "after",
+    ["No problem.", "Thank you.", "I will write again.", "Italy wrote to me today.", "That is my answer.",
+     "You have my word on it."],
+)  # fmt: skip
 def test_a_yes_that_is_not_limited_accepts(after: str) -> None:
     assert meant(f"I accept. {after}") == ["ACCEPT"]
 
