@@ -107,3 +107,17 @@ def test_a_game_without_letters_has_no_story_and_a_damaged_one_is_refused(docume
     damaged = {**document, "phases": [{**document["phases"][0], "messages": [{"sender": 3}]}]}
     with pytest.raises(SavedGameError, match=r"broken\.json: messages before S1901M"):
         press_story(damaged, "broken.json")
+
+
+def test_a_demilitarised_province_forbids_moves_into_it_not_units_that_stay(document: dict[str, Any]) -> None:
+    first, *rest = document["phases"]
+    letters = [
+        {"sender": sender, "recipient": recipient, "message": "DMZ PAR", "time_sent": 1, "phase": "S1901M"}
+        for sender, recipient in (("FRANCE", "GERMANY"), ("GERMANY", "FRANCE"))
+    ]
+    orders = {**first["orders"], "FRANCE": ["A PAR H"], "GERMANY": []}
+    story = press_story({**document, "phases": [{**first, "messages": letters, "orders": orders}, *rest]}, "game")
+    assert story is not None
+    told = {(giver, what): end for giver, _, what, end in story.promises["S1901M"]}
+    assert told.keys() == {("FRANCE", "no move into PAR"), ("GERMANY", "no move into PAR")}
+    assert told["FRANCE", "no move into PAR"] != "broken"
