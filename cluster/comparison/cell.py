@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from cluster.comparison.methods import METHODS, Method
+from cluster.comparison.methods import METHODS, RLLIB_SETTINGS, Method
 from cluster.comparison.sampling import EpisodeSampler, Start
 from cluster.runs.traces import write_trace
 from grpo_core.checkpoints.atomic_write import write_atomically
+from grpo_core.errors import DivergenceError, one_line
 from grpo_core.seeds import derive_seed
 from grpo_core.small_networks.distributions import Numbered
 from grpo_core.small_networks.learner import SmallLearner
@@ -30,11 +32,6 @@ from services.environments.tensor_tasks.open_spiel.spiel_task import SpielTask
 _MEASURING = 2**30  # seeds of episodes that measure are from here on, and those that train lie below
 _AUDIT_EVERY = 20  # updates
 _TRACED_STEPS = 400
-RLLIB_SETTINGS: Mapping[str, Any] = {
-    "lr": 3e-4, "gamma": 0.99, "lambda_": 0.95, "train_batch_size": 2048, "minibatch_size": 256, "num_epochs": 10,
-    "vf_loss_coeff": 0.5, "clip_param": 0.2, "vf_clip_param": 1e9, "use_kl_loss": False, "entropy_coeff": 0.0,
-    "grad_clip": 0.5,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ class Row:
     by_variant: Mapping[str, float]
     figures: Mapping[str, float]  # means of what the task tells besides
     exploitability: float | None = None  # of the policy now
-    average_exploitability: float | None = None  # of the average of the policies at all measurements
+    average_exploitability: float | None = None  # of the average of the policies after all updates so far
 
     @property
     def as_json(self) -> dict[str, Any]:
@@ -88,6 +85,8 @@ class _Training(Protocol):
     def train(self) -> None: ...
     @property
     def policy(self) -> nn.Module: ...
+    @property
+    def weights(self) -> Iterable[Tensor]: ...
     def close(self) -> None: ...
 
 
@@ -113,13 +112,34 @@ def run_cell(cell: Cell, records: Path | None = None) -> Iterator[Row]:
             # The last update before a measurement is one that comes nearer to its steps than none would.
             while cell.steps * point / cell.points - training.steps > update / 2:
                 before = training.steps
-                training.train()
+                _train(training, cell)
                 update = training.steps - before
+                paused = time.perf_counter()
+                ruler.follow(training)
+                begun += time.perf_counter() - paused
             spent += time.perf_counter() - begun
             yield ruler.measured(training, spent)
     finally:
         training.close()
         ruler.close()
+
+
+def _train(training: _Training, cell: Cell) -> None:
+    """Make one update; one that ends with weights that are no numbers, or fails because of them, has diverged."""
+    try:
+        training.train()
+    except DivergenceError:
+        raise
+    except Exception as error:
+        if _is_finite(training):
+            raise
+        raise DivergenceError(f"the weights of {cell.name} are no numbers: {one_line(error, 200)}") from error
+    if not _is_finite(training):
+        raise DivergenceError(f"the weights of {cell.name} are no numbers after {training.steps:,} steps")
+
+
+def _is_finite(training: _Training) -> bool:
+    return all(bool(each.isfinite().all()) for each in training.weights)
 
 
 class _Ruler:
@@ -143,15 +163,18 @@ class _Ruler:
                 by_variant[str(facts["variant"])].append(result)
         last = average = None
         if self._table is not None:
-            now = self._table.probabilities(lambda seen, legal: _probabilities(policy, seen, legal))
-            self._table.add_to_average(now)
-            last = self._table.exploitability(now)
+            last = self._table.exploitability(self._table.probabilities(partial(_probabilities, policy)))
             average = self._table.exploitability(self._table.average)
         return Row(
             self._cell.method, self._cell.task, self._cell.seed, training.steps, training.episodes, round(seconds, 2),
             fmean(played.results), {name: fmean(values) for name, values in sorted(by_variant.items())},
             {name: fmean(each[name] for each in played.figures) for name in played.figures[0]}, last, average,
         )  # fmt: skip
+
+    def follow(self, training: _Training) -> None:
+        """Add the policy after an update to the average of all, where its exploitability is known."""
+        if self._table is not None:
+            self._table.add_to_average(self._table.probabilities(partial(_probabilities, training.policy)))
 
     def close(self) -> None:
         """Close the instances of the task."""
@@ -203,6 +226,11 @@ class _Grouped:
         """What plays now."""
         return self._policy
 
+    @property
+    def weights(self) -> Iterable[Tensor]:
+        """The weights of the policy."""
+        return self._policy.parameters()
+
     def close(self) -> None:
         """Close the instances of the task."""
         self._sampler.close()
@@ -236,6 +264,10 @@ class _Rllib:
     @property
     def policy(self) -> nn.Module:
         return self._training.policy
+
+    @property
+    def weights(self) -> Iterable[Tensor]:
+        return self._training.weights
 
     def close(self) -> None:
         self._training.close()

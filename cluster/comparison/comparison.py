@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.comparison.cell import Cell, Row, json_bytes, run_cell
+from cluster.comparison.methods import settings_digest
 from cluster.comparison.plans import Plan
 from cluster.errors import RunError
 from cluster.runs.provenance import commit
@@ -101,13 +102,16 @@ def _playable(plan: Plan) -> tuple[list[Cell], list[str]]:
 
 def _claim(out: Path, plan: Plan, *, resume: bool) -> None:
     """Make the folder this comparison's, or check that it is."""
-    wanted = json_bytes(asdict(plan))
+    wanted = json_bytes({**asdict(plan), "settings": settings_digest()})
     path = out / PLAN
     if path.exists():
         if not resume:
             raise RunError(f"{out} holds a comparison already: add --resume to go on with it, or name another folder")
         if path.read_bytes() != wanted:
-            raise RunError(f"{out} holds another comparison: repeat the options that it was begun with")
+            raise RunError(
+                f"{out} holds another comparison: repeat the options that it was begun with; if these are the same, "
+                "the methods' settings have changed since: name a new folder"
+            )
         return
     if out.exists() and any(out.iterdir()):
         raise RunError(f"{out} is not empty and holds no comparison: name a new folder")

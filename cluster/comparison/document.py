@@ -32,7 +32,7 @@ def write_results(found: Comparison, out: Path, command: str) -> Iterator[str]:
         "missing": list(found.missing),
         "failed": list(found.failed),
         "yardsticks": {
-            name: {"passes": PASSES, "exploitability": regret_minimised(task)}
+            name: {"passes": PASSES, "exploitability": regret_minimised(task), "players": len(task.seats)}
             for name, task in tasks.items()
             if isinstance(task, SpielTask)
         },

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from cluster.comparison.sampling import ROLE_NAME
@@ -54,6 +56,11 @@ _COMMON: Mapping[str, Any] = {
     "epsilon_high": 0.2,
     "updates": 10**9,
 }
+RLLIB_SETTINGS: Mapping[str, Any] = {
+    "lr": 3e-4, "gamma": 0.99, "lambda_": 0.95, "train_batch_size": 2048, "minibatch_size": 256, "num_epochs": 10,
+    "vf_loss_coeff": 0.5, "clip_param": 0.2, "vf_clip_param": 1e9, "use_kl_loss": False, "entropy_coeff": 0.0,
+    "grad_clip": 0.5,
+}  # fmt: skip
 _BY_TIME = ("{task}+phase", "{task}")
 _PER_STEP = {"baseline": "leave_one_out", "scale_rewards": "batch"}
 
@@ -137,6 +144,13 @@ METHODS: Mapping[str, Method] = {
         ),
     )
 }  # fmt: skip
+
+
+def settings_digest() -> str:
+    """Name what all methods' runs depend on, so that runs of other settings are not mixed with them."""
+    settings = {"common": dict(_COMMON), "rllib": dict(RLLIB_SETTINGS)}
+    settings |= {name: asdict(method) for name, method in METHODS.items()}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=dict).encode()).hexdigest()[:16]
 
 
 def _filled(value: Any, by_task: str) -> Any:

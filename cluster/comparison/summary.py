@@ -16,10 +16,13 @@ from grpo_core.statistics.aggregate import aggregate_score, performance_profile
 from grpo_core.statistics.estimate import Estimate
 from grpo_core.statistics.improvement import probability_of_improvement
 from grpo_core.statistics.means import stratified_mean
-from grpo_core.statistics.significance import holm, p_value
+from grpo_core.statistics.permutation import permutation_p_value
+from grpo_core.statistics.ratios import ratio_of_means
+from grpo_core.statistics.significance import holm
 from services.environments.tensor_task import TensorTask
 
 SIGNIFICANT = 0.05
+ONE_GROUP = "grpo_batch"  # the method that compares all with all
 PROFILE = tuple(round(0.1 * number, 1) for number in range(13))  # thresholds of the normalised score
 Values = dict[str, dict[str, list[float]]]  # by method and task, one of each seed
 
@@ -43,7 +46,8 @@ def summarised(finished: Sequence[Finished], tasks: Mapping[str, TensorTask], se
                     for name in dict.fromkeys(run.cell.task for run in runs)
                     for method in dict.fromkeys(run.cell.method for run in runs if run.cell.task == name)],
         "over_tasks": _over_tasks(scored, seed),
-        "pairs": _pairs(returns, gaps),
+        "worst_variants": _worst_variants(runs, seed),
+        "pairs": _pairs(returns, gaps, seed),
         "diverged": [{"run": each.cell.name, "error": each.error} for each in finished if each.error],
     }  # fmt: skip
 
@@ -69,6 +73,12 @@ def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, av
         "diverged": sum(bool(run.error) for run in own),
         "deviation": stdev(last) if len(last) > 1 else None,  # between seeds
         "start": fmean(float(run.rows[0]["return"]) for run in own),
+        "episodes": round(fmean(run.rows[-1]["episodes"] for run in own)),
+        # On the same episodes as before training, seed by seed.
+        **_with_interval(
+            "gain",
+            stratified_mean({"": [end - float(run.rows[0]["return"]) for end, run in zip(last, own, strict=True)]}),
+        ),
         **_with_interval("area", stratified_mean({"": [_area(run) for run in own]})),
         "figures": list(own[0].rows[-1]["figures"]),  # more columns of this row
         "seconds": fmean(float(run.rows[-1]["seconds"]) for run in own),
@@ -88,6 +98,27 @@ def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, av
         row["worst_seed"] = max(gaps[method][task])
         row["uniform_exploitability"] = fmean(float(run.rows[0]["exploitability"]) for run in own)
     return row
+
+
+def _worst_variants(runs: Sequence[Finished], seed: int) -> list[dict[str, Any]]:
+    """What groups by task bring the worst variant of a task, as a ratio to one group for all, with its interval."""
+    worst: Values = _by_method(
+        [run for run in runs if run.rows[-1]["by_variant"]], lambda run: min(run.rows[-1]["by_variant"].values())
+    )
+    found = []
+    for method, by_task in worst.items():
+        for task, values in by_task.items():
+            against = worst.get(ONE_GROUP, {}).get(task)
+            if method != ONE_GROUP and against:
+                generator = np.random.Generator(np.random.PCG64(seed))
+                found.append(
+                    {
+                        "task": task,
+                        "method": method,
+                        **_with_interval("ratio", ratio_of_means(values, against, generator)),
+                    }
+                )
+    return sorted(found, key=lambda row: (row["task"], -(row["ratio"] or 0.0)))
 
 
 def _area(run: Finished) -> float:
@@ -124,8 +155,11 @@ def _over(tasks: Sequence[str], scored: Values, seed: int) -> dict[str, Any]:
     return {"tasks": list(tasks), "rows": sorted(rows, key=lambda row: -row["interquartile_mean"])}
 
 
-def _pairs(returns: Values, gaps: Values) -> list[dict[str, Any]]:
-    """Every pair of methods over the tasks that both have: how probably a run of the second is better."""
+def _pairs(returns: Values, gaps: Values, seed: int) -> list[dict[str, Any]]:
+    """Every pair of methods over the tasks that both have: how probably a run of the second is better.
+
+    Its p-value is that of a permutation test, which is right for few seeds and for runs of which all are better.
+    """
     goodness: Values = {
         method: {task: [-gap for gap in gaps[method][task]] if task in gaps.get(method, {}) else values
                  for task, values in by_task.items()}
@@ -139,13 +173,10 @@ def _pairs(returns: Values, gaps: Values) -> list[dict[str, Any]]:
         before = {task: goodness[first][task] for task in shared}
         after = {task: goodness[second][task] for task in shared}
 
-        def at_level(level: float, before: Any = before, after: Any = after) -> Estimate | None:
-            return probability_of_improvement(before, after, level=level)
-
         found.append({
             "first": first, "second": second, "tasks": shared,
             **_with_interval("second_better", probability_of_improvement(before, after)),
-            "p": p_value(at_level, 0.5),
+            "p": permutation_p_value(before, after, np.random.Generator(np.random.PCG64(seed))),
         })  # fmt: skip
     for row, corrected in zip(found, holm([row["p"] for row in found]), strict=True):
         row["p_corrected"] = corrected

@@ -100,8 +100,8 @@ class SmallLearner:
         self.memory = NO_MEMORY
         self._gae_lambda = gae_lambda
         self._generator = np.random.Generator(np.random.PCG64(seed))
-        modules = [policy] if critic is None else [policy, critic]
-        self._named = {f"{number}.{name}": value for number, each in enumerate(modules)
+        self._modules: list[nn.Module] = [policy] if critic is None else [policy, critic]
+        self._named = {f"{number}.{name}": value for number, each in enumerate(self._modules)
                        for name, value in each.named_parameters()}  # fmt: skip
         self._optimizer = torch.optim.AdamW(
             list(self._named.values()), lr=learner.learning_rate, betas=(0.9, learner.adam_beta2), eps=1e-5,
@@ -216,9 +216,15 @@ class SmallLearner:
             )
         else:
             loss = backward(chosen.tolist())
-        norm = float(nn.utils.clip_grad_norm_(self._named.values(), self.settings.max_grad_norm))
-        if not math.isfinite(norm):
-            raise DivergenceError(f"the gradient is {norm} in update {self.version + 1}; lower learner.learning_rate")
+        # Apart, since they share no weights: the critic's gradient grows with the rewards, the policy's does not.
+        norms = [
+            float(nn.utils.clip_grad_norm_(each.parameters(), self.settings.max_grad_norm)) for each in self._modules
+        ]
+        norm = norms[0]
+        if not all(map(math.isfinite, norms)):
+            raise DivergenceError(
+                f"a gradient is {sum(norms)} in update {self.version + 1}; lower learner.learning_rate"
+            )
         self._optimizer.step()
         return StepRecord(loss, norm, skipped=False, surgery=surgery)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ray.rllib.algorithms.ppo import PPOConfig
@@ -45,7 +45,10 @@ class RllibTraining:
         numbers = itertools.count()  # RLlib tells all environments that they are the first
         register_env(name, lambda _: kind(task, name, derive_seed(seed, task.name, str(next(numbers)))))
         COUNTED[name] = self.counted = Counted()
-        model = DefaultModelConfig(fcnet_hiddens=list(HIDDEN), fcnet_activation="tanh", vf_share_layers=False)
+        model = DefaultModelConfig(
+            fcnet_hiddens=list(HIDDEN), fcnet_activation="tanh", vf_share_layers=False,
+            free_log_std=not task.actions.are_numbered,  # one deviation for all states, as our policies have it
+        )  # fmt: skip
         spec = RLModuleSpec(ActionMaskingTorchRLModule if self._masked else None, model_config=model)
         config = (
             PPOConfig()
@@ -75,6 +78,12 @@ class RllibTraining:
     def policy(self) -> nn.Module:
         """What plays now; called as a ``SmallPolicy`` is."""
         return _Asked(self._algorithm.get_module(self._module_id), self._task.actions.are_numbered)
+
+    @property
+    def weights(self) -> Iterable[Tensor]:
+        """The weights of the policy and its critic."""
+        found: Iterable[Tensor] = self._algorithm.get_module(self._module_id).parameters()
+        return found
 
     def close(self) -> None:
         """Stop the algorithm and close its environments."""

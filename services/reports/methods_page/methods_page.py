@@ -77,17 +77,22 @@ def _task_section(task: str, document: Row) -> str:
     marks = [_mark(document, row, name, digits) for row in rows]
     columns: list[tuple[str, str, int]] = [("Return", "return", 1)]
     if game:
-        columns = [("Exploitability, last", "exploitability", 3), ("of the average", "average_exploitability", 3)]
+        columns = [
+            ("Exploitability, last", "exploitability", 3),
+            ("of the average of all updates' policies", "average_exploitability", 3),
+        ]
     if rows[0].get("worst_variant") is not None:
         columns += [("Worst variant", "worst_variant", 1), ("Worst over best", "balance", 2)]
     columns += [(_HEADINGS.get(each, each), each, 1 if each == "centers" else 3) for each in rows[0]["figures"]]
     if not game:
-        columns.append(("Mean over steps", "area", 1))
-    head = ("Method", *(heading for heading, _, _ in columns), "Worst seed", "Seeds", "Steps", "Seconds", "Steps/s")
+        columns += [("More than untrained", "gain", 1), ("Mean over steps", "area", 1)]
+    told = ("Worst seed", "Between seeds", "Seeds", "Steps", "Episodes", "Seconds", "Steps/s")
+    head = ("Method", *(heading for heading, _, _ in columns), *told)
     table = boxed(
         head,
         [line(_title(document, row["method"]), (*(_figure(row, each, places) for _, each, places in columns),
-              f"{row['worst_seed']:.{digits}f}", _seeds(row), f"{row['steps']:,}", f"{row['seconds']:.0f}",
+              f"{row['worst_seed']:.{digits}f}", _spread(row, digits), _seeds(row), f"{row['steps']:,}",
+              f"{row['episodes']:,}", f"{row['seconds']:.0f}",
               f"{row['steps_per_second']:,.0f}"))
          for row in rows],
         task,
@@ -98,13 +103,35 @@ def _task_section(task: str, document: Row) -> str:
         what = (
             "What a best response gains, mean over players, and 0 in equilibrium: lower is better. Untrained networks "
             f"have {rows[0]['uniform_exploitability']:.3f}; {yardstick['passes']} passes of counterfactual regret "
-            f"minimisation, which sees the whole game, leave {yardstick['exploitability']:.3f}."
+            f"minimisation, which sees the whole game, leave {yardstick['exploitability']:.3f}"
+            + ("." if yardstick["players"] == 2 else ", without a guarantee for more than two players.")
         )
     return (
         f"<section><h2>{html.escape(task)}</h2><p>{html.escape(what)}</p>"
         f'<figure class="card">{interval_chart(marks, task)}</figure>'
-        f'<figure class="card">{curves(_courses(document, task, name), document["titles"])}</figure>{table}</section>'
+        f'<figure class="card">{curves(_courses(document, task, name), document["titles"])}</figure>{table}'
+        f"{_worst_variants(document, task)}</section>"
     )
+
+
+def _worst_variants(document: Row, task: str) -> str:
+    """What groups bring the worst variant of a task, against one group for all."""
+    rows = [row for row in document["summary"]["worst_variants"] if row["task"] == task]
+    if not rows:
+        return ""
+    table = boxed(
+        ("Method", "Times one group's"),
+        [line(_title(document, row["method"]), (_figure(row, "ratio", 2),)) for row in rows],
+        f"Worst variant of {task}",
+    )
+    return (
+        "<h3>The worst variant</h3><p>The return of each run's worst variant, as a ratio to that of one group for all "
+        f"episodes; the interval is of a bootstrap over the seeds of both.</p>{table}"
+    )
+
+
+def _spread(row: Row, digits: int) -> str:
+    return "–" if row["deviation"] is None else f"{row['deviation']:.{digits}f}"
 
 
 def _seeds(row: Row) -> str:
@@ -133,16 +160,20 @@ def _pairs_section(document: Row) -> str:
     sure = [row for row in pairs if row["significant"]]
     rows = [
         line(f"{_title(document, row['second'])} over {_title(document, row['first'])}",
-             (_figure(row, "second_better", 2), f"{row['p_corrected']:.3f}", "yes" if row["significant"] else "no",
+             (_figure(row, "second_better", 2), _p_text(row["p_corrected"]), "yes" if row["significant"] else "no",
               str(len(row["tasks"]))))
         for row in sorted(pairs, key=lambda row: row["p_corrected"])
     ]  # fmt: skip
     table = boxed(("Pair", "Probability that a run is better", "p", "Significant", "Tasks"), rows, "Pairs")
     return (
         f"<section><h2>What is significant, and what is not</h2><p>{len(sure)} of {len(pairs)} differences are, at "
-        "0.05 after Holm's correction for all of them; the others chance alone may make.</p>"
+        "0.05 by a permutation test, after Holm's correction for all of them; the others chance alone may make.</p>"
         f"<details><summary>Every pair</summary>{table}</details></section>"
     )
+
+
+def _p_text(p: float) -> str:
+    return "below 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _methods_section(document: Row) -> str:

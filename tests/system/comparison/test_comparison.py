@@ -194,7 +194,7 @@ import torch
 from gymnasium.utils.env_checker import check_env
 from ray.rllib.utils.pre_checks.env import check_multiagent_environments
 
-from cluster.comparison.cell import RLLIB_SETTINGS
+from cluster.comparison.methods import RLLIB_SETTINGS
 from cluster.comparison.rllib.environments import COUNTED, OneSeat, SeveralSeats
 from cluster.comparison.rllib.training import RllibTraining
 from services.environments.tensor_tasks.catalogue import make_task

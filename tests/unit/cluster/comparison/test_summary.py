@@ -47,6 +47,27 @@ def test_the_worst_variant_is_taken_run_by_run():
     assert row["by_variant"] == {"a": 35, "b": 30}
 
 
+def test_the_worst_variant_of_each_method_is_held_against_that_of_one_group():
+    runs = [
+        run(method, "cartpole_family", seed, [5, 30], by_variant={"a": worst + seed, "b": 90.0})
+        for method, worst in (("grpo_batch", 10.0), ("grpo_task", 40.0), ("grpo_time", 25.0))
+        for seed in range(3)
+    ]
+    found = summarised([*runs, run("grpo_task", "cartpole", 0, [5, 30])], TASKS)["worst_variants"]
+    assert [(row["task"], row["method"]) for row in found] == [
+        ("cartpole_family", "grpo_task"), ("cartpole_family", "grpo_time")
+    ]  # fmt: skip
+    assert found[0]["ratio"] == pytest.approx(41 / 11)
+    low, high = found[0]["ratio_ci95"]
+    assert 40 / 12 <= low < 41 / 11 < high <= 42 / 10
+
+
+def test_what_training_brought_is_counted_seed_by_seed():
+    runs = [run("grpo_time", "cartpole", seed, [start, start + 100]) for seed, start in enumerate((10, 200, 400))]
+    row = row_of(summarised(runs, TASKS), "cartpole", "grpo_time")
+    assert (row["gain"], row["gain_ci95"]) == (100, (100, 100))
+
+
 def test_a_lower_exploitability_is_the_better_one_and_stands_apart_from_returns():
     runs = []
     for seed in range(6):

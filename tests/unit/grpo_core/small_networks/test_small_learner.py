@@ -134,6 +134,18 @@ def test_a_critic_learns_the_returns():
     assert float(errors.abs().mean()) < 0.4
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_the_critics_gradient_takes_nothing_from_the_policys(scale):
+    policy, rate = policy_of(), 1e-2
+    before = copy.deepcopy(policy)
+    settings = LearnerSettings(**{**PLAIN, "learning_rate": rate, "max_grad_norm": 0.5})
+    grouping = GroupingSettings(keys=("seat",), scale_rewards="group", min_group_size=2, **ROLE)
+    batch = batch_of(policy, reward=lambda _, actions: scale * (actions == 2).float())
+    SmallLearner(policy, settings, grouping, 0, critic=Critic(3, (8,))).step(batch)
+    moved = [float((new - old).abs().max()) for new, old in zip(policy.parameters(), before.parameters(), strict=True)]
+    assert max(moved) == pytest.approx(rate, rel=0.05), "the first step of Adam, unless the gradient has vanished"
+
+
 def test_an_illegal_action_stays_impossible():
     policy = policy_of()
     legal = torch.ones(12, 4, dtype=torch.bool)
