@@ -79,16 +79,15 @@ class SequentialDesign:
     ) -> bool:
         """Whether to stop at ``look``, whose interval ``estimate`` has: for one of the two reasons, or after the last.
 
-        With ``half_width`` one stops where no end of the interval is further than that from the middle, unless both
-        are the same: then the games so far were all alike, which says little of the next. With ``null``, 0 for a
-        difference say, one stops where the interval excludes it.
+        With ``half_width`` one stops where no end of the interval is further than that from the middle; with ``null``,
+        0 for a difference say, where the interval excludes it.
         """
         if look >= self.looks:
             return True
         if estimate is None or estimate.interval is None:
             return False
         low, high = estimate.interval
-        is_precise = half_width is not None and 0 < (high - low) / 2 <= half_width
+        is_precise = half_width is not None and (high - low) / 2 <= half_width
         return is_precise or (null is not None and estimate.excludes(null))
 
     def schedule(self, most: int) -> tuple[int, ...]:

@@ -40,8 +40,6 @@ def test_one_stops_for_precision_for_a_difference_and_at_the_end() -> None:
     assert not design.is_finished(estimate, 1, half_width=0.59)
     assert design.is_finished(estimate, 1, null=0.0)
     assert not design.is_finished(estimate, 1, half_width=0.1, null=1.6)
-    alike = Estimate(2.0, 2.0, 2.0, 10)  # all games alike: not known to the last digit
-    assert not design.is_finished(alike, 1, half_width=0.1)
     for unknown in (None, Estimate(1.0, None, None, 1)):
         assert not design.is_finished(unknown, 2, half_width=9.0, null=5.0)
         assert design.is_finished(unknown, 3)

@@ -18,7 +18,7 @@ PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 # Commands, and the test that runs each as it stands.
 COMMANDS = {
-    "entente train kuhn": "tests/system/training/test_worlds.py",
+    "entente train kuhn": "tests/system/readme/commands.py",
     "python tests/examples/own_world.py --out runs/own-world": "tests/system/test_examples.py",
     "PYTHONPATH=. entente train nim.toml --run-dir runs/nim": "tests/system/test_examples.py",
 }
