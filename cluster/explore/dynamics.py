@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from cluster.explore.opponents import Members, opponents_over_updates
@@ -126,8 +127,7 @@ def _role_mean(
         for value, each, weight in zip(values, audit.roles, weights, strict=False)
         if each == role and value is not None and weight
     ]
-    total = sum(weight for _, weight in own)
-    return _short(sum(value * weight for value, weight in own) / total) if total else None
+    return _short(fmean(*zip(*own, strict=True))) if own else None
 
 
 def _spread(audit: Audit, role: str) -> float | None:

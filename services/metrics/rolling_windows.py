@@ -136,10 +136,7 @@ def _mean(window: Collection[EpisodeFacts], measure: Measure) -> float | None:
     if not measure.weight:
         return fmean(fact.values[measure.name] for fact in window)
     weights = [fact.values[measure.weight] for fact in window]
-    total = sum(weights)
-    if not total:
-        return None
-    return sum(weight * fact.values[measure.name] for weight, fact in zip(weights, window, strict=True)) / total
+    return fmean((fact.values[measure.name] for fact in window), weights) if any(weights) else None
 
 
 def _row(fact: EpisodeFacts) -> list[Any]:

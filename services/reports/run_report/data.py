@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -70,10 +71,9 @@ class RunData:
             weights = [_number(line["metrics"].get(self.of_role(weight, role))) for role in roles]
             values = [_number(line["metrics"].get(self.of_role(name, role))) for role in roles]
             counted = [(value, each) for value, each in zip(values, weights, strict=True) if value is not None and each]
-            total = sum(each for _, each in counted)
-            if None not in weights and total:
+            if None not in weights and counted:
                 found[0].append(line["update"])
-                found[1].append(sum(value * each for value, each in counted) / total)
+                found[1].append(fmean(*zip(*counted, strict=True)))
         return found
 
     def label_values(self, name: str) -> list[str]:

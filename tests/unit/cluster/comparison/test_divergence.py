@@ -40,7 +40,7 @@ def test_other_failures_stay_what_they_are():
         _train(Training(1.0, RuntimeError("disk full")), CELL)
 
 
-def test_the_digest_of_the_settings_is_the_same_in_every_process(monkeypatch):
+def test_the_digest_of_the_settings_changes_with_them_alone(monkeypatch):
     before = settings_digest()
     assert before == settings_digest()
     monkeypatch.setattr("cluster.comparison.methods.RLLIB_SETTINGS", {"lr": 1.0})

@@ -80,7 +80,7 @@ def test_a_support_keeps_its_goal_whatever_the_dash(dash: str) -> None:
 )
 def test_a_support_with_a_goal_in_words_is_no_support_to_hold(goal: str) -> None:
     assert meant(f"I will order A MAR S A BUR {goal}.") == []
-    assert meant("I will order A MAR S A BUR to help you.") in ([], ["WILL A MAR S A BUR"])
+    assert meant("I will order A MAR S A BUR to help you.") == []
 
 
 @pytest.mark.parametrize("gap", ["\n", "\n\n", "\n \n\n"])
