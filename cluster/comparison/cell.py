@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -34,6 +34,9 @@ _AUDIT_EVERY = 20  # updates
 _TRACED_STEPS = 400
 
 
+Unit = Literal["steps", "episodes"]  # what all methods have equally many of
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """What one run is of; ``settings`` differ from the method's own in a sensitivity study."""
@@ -41,11 +44,12 @@ class Cell:
     method: str
     task: str
     seed: int
-    steps: int
+    budget: int  # of what ``unit`` says
     points: int  # measurements, evenly apart, the last one at the end
     episodes_per_update: int = 32
     settings: Mapping[str, Any] = field(default_factory=dict)
     measured_episodes: int | None = None  # for one measurement; None: as many as the task says
+    unit: Unit = "steps"
 
     @property
     def name(self) -> str:
@@ -105,15 +109,19 @@ def run_cell(cell: Cell, records: Path | None = None) -> Iterator[Row]:
     training = _begun(cell, method, task, records)
     ruler = _Ruler(cell, task)
     spent = update = 0.0
+
+    def done() -> int:
+        return training.steps if cell.unit == "steps" else training.episodes
+
     try:
         yield ruler.measured(training, spent)
         for point in range(1, cell.points + 1):
             begun = time.perf_counter()
-            # The last update before a measurement is one that comes nearer to its steps than none would.
-            while cell.steps * point / cell.points - training.steps > update / 2:
-                before = training.steps
+            # The last update before a measurement is one that comes nearer to its budget than none would.
+            while cell.budget * point / cell.points - done() > update / 2:
+                before = done()
                 _train(training, cell)
-                update = training.steps - before
+                update = done() - before
                 paused = time.perf_counter()
                 ruler.follow(training)
                 begun += time.perf_counter() - paused
@@ -244,7 +252,8 @@ class _Rllib:
 
         settings = {**RLLIB_SETTINGS, **cell.settings}
         # No update may take more than the steps between two measurements, all environments as many.
-        fitting = cell.steps // cell.points // SIDE_BY_SIDE * SIDE_BY_SIDE
+        most = cell.budget * (1 if cell.unit == "steps" else task.longest)
+        fitting = most // cell.points // SIDE_BY_SIDE * SIDE_BY_SIDE
         batch = max(SIDE_BY_SIDE, min(settings["train_batch_size"], fitting))
         settings["train_batch_size"] = batch
         settings["minibatch_size"] = min(settings["minibatch_size"], batch)

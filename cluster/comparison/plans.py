@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cluster.comparison.cell import Cell
+from cluster.comparison.cell import Cell, Unit
 from cluster.comparison.methods import METHODS
 from cluster.errors import RunError
 from grpo_core.errors import one_line
@@ -19,10 +19,11 @@ class TaskPlan:
     """One task, how long each run is, and which methods run."""
 
     task: str
-    steps: int
+    budget: int  # of what ``unit`` says
     methods: tuple[str, ...] = GROUPED
     seeds: int = 10
     episodes_per_update: int = 32
+    unit: Unit = "steps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class Plan:
                 for method in plan.methods:
                     if not METHODS[method].needs_fact or METHODS[method].needs_fact in facts[plan.task]:
                         yield Cell(
-                            method, plan.task, seed, plan.steps, self.points, plan.episodes_per_update,
-                            measured_episodes=self.measured_episodes,
+                            method, plan.task, seed, plan.budget, self.points, plan.episodes_per_update,
+                            measured_episodes=self.measured_episodes, unit=plan.unit,
                         )  # fmt: skip
 
     def only(self, methods: Collection[str], tasks: Collection[str], seeds: int | None) -> Plan:
@@ -93,12 +94,12 @@ PLANS: Mapping[str, Plan] = {
                 TaskPlan("cartpole_family", 2_000, seeds=1),
                 TaskPlan("lunar_lander", 500, _LUNAR, 1, 4),
                 TaskPlan("inverted_pendulum", 500, _CONTINUOUS, 1),
-                TaskPlan("half_cheetah", 500, _CONTINUOUS, 1, 1),
-                TaskPlan("pong", 100, _CONTINUOUS, 1, 1),
-                TaskPlan("breakout", 100, _CONTINUOUS, 1, 1),
+                TaskPlan("half_cheetah", 500, _CONTINUOUS, 1, 4),
+                TaskPlan("pong", 100, _CONTINUOUS, 1, 4),
+                TaskPlan("breakout", 100, _CONTINUOUS, 1, 4),
                 TaskPlan("navigation", 500, ON_SEVERAL_SEATS, 1),
-                TaskPlan("diplomacy_random", 200, _DIPLOMACY, 1, 7),
-                TaskPlan("diplomacy_dumbbot", 200, _DIPLOMACY, 1, 7),
+                TaskPlan("diplomacy_random", 7, _DIPLOMACY, 1, 7, "episodes"),
+                TaskPlan("diplomacy_dumbbot", 7, _DIPLOMACY, 1, 7, "episodes"),
                 *_games((500, 500, 500), 1),
             ),
             points=1,
@@ -109,14 +110,14 @@ PLANS: Mapping[str, Plan] = {
             (
                 TaskPlan("cartpole", 150_000),
                 TaskPlan("cartpole_family", 150_000),
-                TaskPlan("lunar_lander", 1_000_000, _LUNAR, 3, 16),
+                TaskPlan("lunar_lander", 1_000_000, _LUNAR, 5, 16),
                 TaskPlan("navigation", 30_000, ON_SEVERAL_SEATS),
                 TaskPlan("inverted_pendulum", 100_000, _CONTINUOUS),
-                TaskPlan("half_cheetah", 200_000, _FEW, 3, 8),
-                TaskPlan("pong", 100_000, _FEW, 3, 8),
-                TaskPlan("breakout", 100_000, _FEW, 3, 8),
-                TaskPlan("diplomacy_random", 180_000, _DIPLOMACY, 3, 56),
-                TaskPlan("diplomacy_dumbbot", 60_000, _DIPLOMACY, 3, 56),
+                TaskPlan("half_cheetah", 200_000, _CONTINUOUS, 10, 4),
+                TaskPlan("pong", 100_000, _FEW, 10, 4),
+                TaskPlan("breakout", 60_000, _FEW, 10, 8),
+                TaskPlan("diplomacy_random", 2_520, _DIPLOMACY, 5, 56, "episodes"),
+                TaskPlan("diplomacy_dumbbot", 1_680, _DIPLOMACY, 5, 56, "episodes"),
                 *_games((60_000, 60_000, 60_000), 10),
             ),
             points=10,

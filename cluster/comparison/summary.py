@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cluster.comparison.comparison import Finished
-from grpo_core.statistics.aggregate import aggregate_score, performance_profile
+from grpo_core.statistics.aggregate import aggregate_score, lowest_mean, performance_profile
 from grpo_core.statistics.estimate import Estimate
 from grpo_core.statistics.improvement import probability_of_improvement
 from grpo_core.statistics.means import stratified_mean
@@ -41,13 +41,21 @@ def summarised(finished: Sequence[Finished], tasks: Mapping[str, TensorTask], se
         [run for run in runs if "exploitability" not in run.rows[-1]],
         lambda run: tasks[run.cell.task].score(float(run.rows[-1]["return"])),
     )
+    goodness: Values = {
+        method: {task: [-gap for gap in gaps[method][task]] if task in gaps.get(method, {}) else values
+                 for task, values in by_task.items()}
+        for method, by_task in returns.items()
+    }  # fmt: skip
     return {
         "by_task": [_task_row(name, method, runs, gaps, average)
                     for name in dict.fromkeys(run.cell.task for run in runs)
                     for method in dict.fromkeys(run.cell.method for run in runs if run.cell.task == name)],
+        "equal_seconds": _equal_seconds(runs),
         "over_tasks": _over_tasks(scored, seed),
         "worst_variants": _worst_variants(runs, seed),
-        "pairs": _pairs(returns, gaps, seed),
+        "pairs": _pairs(goodness, seed),
+        "pairs_by_task": {task: _pairs(_only(goodness, task), seed)
+                          for task in dict.fromkeys(run.cell.task for run in runs)},
         "diverged": [{"run": each.cell.name, "error": each.error} for each in finished if each.error],
     }  # fmt: skip
 
@@ -67,6 +75,8 @@ def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, av
         "task": task,
         "method": method,
         "seeds": len(own),
+        "unit": own[0].cell.unit,
+        "budget": own[0].cell.budget,
         "steps": round(fmean(run.rows[-1]["steps"] for run in own)),
         **_with_interval("return", stratified_mean({"": last})),
         "worst_seed": min(last),
@@ -89,6 +99,8 @@ def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, av
         balance = [min(run.rows[-1]["by_variant"].values()) / max(run.rows[-1]["by_variant"].values()) for run in own]
         row |= _with_interval("worst_variant", stratified_mean({"": worst}))
         row |= _with_interval("balance", stratified_mean({"": balance}, (0.0, 1.0)))  # worst over best variant
+        fair = [fairness(list(run.rows[-1]["by_variant"].values())) for run in own]
+        row |= _with_interval("fairness", stratified_mean({"": fair}, (0.0, 1.0)))
         row["by_variant"] = {name: fmean(run.rows[-1]["by_variant"][name] for run in own) for name in variants}
     for name in own[0].rows[-1]["figures"]:
         row |= _with_interval(name, stratified_mean({"": [float(run.rows[-1]["figures"][name]) for run in own]}))
@@ -121,6 +133,37 @@ def _worst_variants(runs: Sequence[Finished], seed: int) -> list[dict[str, Any]]
     return sorted(found, key=lambda row: (row["task"], -(row["ratio"] or 0.0)))
 
 
+def _equal_seconds(runs: Sequence[Finished]) -> list[dict[str, Any]]:
+    """What each method had reached when the fastest run of its task was over, between measurements by a line."""
+    found = []
+    for task in dict.fromkeys(run.cell.task for run in runs):
+        own = [run for run in runs if run.cell.task == task]
+        name = "exploitability" if "exploitability" in own[0].rows[-1] else "return"
+        seconds = min(float(run.rows[-1]["seconds"]) for run in own)
+        reached: defaultdict[str, list[float]] = defaultdict(list)
+        for run in own:
+            times = [float(row["seconds"]) for row in run.rows]
+            reached[run.cell.method].append(float(np.interp(seconds, times, [float(row[name]) for row in run.rows])))
+        found += [
+            {"task": task, "method": method, "seconds": seconds, **_with_interval(name, stratified_mean({"": values}))}
+            for method, values in reached.items()
+        ]
+    return found
+
+
+def fairness(returns: Sequence[float]) -> float:
+    """Return Jain's index of how evenly variants fare: 1 where all have as much, 1 / n where one has everything.
+
+    ``returns`` are not negative (Jain, Chiu and Hawe, DEC Research Report TR-301, 1984). 1 where all are 0.
+    """
+    squares = sum(value * value for value in returns)
+    return sum(returns) ** 2 / (len(returns) * squares) if squares > 0 else 1.0
+
+
+def _only(values: Values, task: str) -> Values:
+    return {method: {task: by_task[task]} for method, by_task in values.items() if task in by_task}
+
+
 def _area(run: Finished) -> float:
     """The mean return over the run's steps, by trapezia: high for what learns early."""
     steps = np.array([row["steps"] for row in run.rows], np.float64)
@@ -148,23 +191,19 @@ def _over(tasks: Sequence[str], scored: Values, seed: int) -> dict[str, Any]:
         rows.append({
             "method": method,
             **_with_interval("interquartile_mean", aggregate_score(own, generator)),
-            "worst_task": min(fmean(values) for values in own.values()),
+            **_with_interval("worst_task", lowest_mean(own, generator)),
             "profile": [{"above": above, **_with_interval("share", each)}
                         for above, each in zip(PROFILE, profile, strict=True)],
         })  # fmt: skip
     return {"tasks": list(tasks), "rows": sorted(rows, key=lambda row: -row["interquartile_mean"])}
 
 
-def _pairs(returns: Values, gaps: Values, seed: int) -> list[dict[str, Any]]:
+def _pairs(goodness: Values, seed: int) -> list[dict[str, Any]]:
     """Every pair of methods over the tasks that both have: how probably a run of the second is better.
 
-    Its p-value is that of a permutation test, which is right for few seeds and for runs of which all are better.
+    Its p-value is that of a permutation test, which is right for few seeds and for runs of which all are better, and is
+    corrected for the number of these pairs.
     """
-    goodness: Values = {
-        method: {task: [-gap for gap in gaps[method][task]] if task in gaps.get(method, {}) else values
-                 for task, values in by_task.items()}
-        for method, by_task in returns.items()
-    }  # fmt: skip
     found = []
     for first, second in itertools.combinations(goodness, 2):
         shared = sorted(goodness[first].keys() & goodness[second].keys())
@@ -172,7 +211,6 @@ def _pairs(returns: Values, gaps: Values, seed: int) -> list[dict[str, Any]]:
             continue
         before = {task: goodness[first][task] for task in shared}
         after = {task: goodness[second][task] for task in shared}
-
         found.append({
             "first": first, "second": second, "tasks": shared,
             **_with_interval("second_better", probability_of_improvement(before, after)),

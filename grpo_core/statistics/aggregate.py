@@ -72,6 +72,25 @@ def performance_profile(
     return found
 
 
+def lowest_mean(
+    scores: Mapping[str, Sequence[float]], generator: np.random.Generator, *, level: float = LEVEL
+) -> Estimate:
+    """Return the mean score of the task where it is lowest, with its interval; none where a task has one run.
+
+    In the bootstrap another task may be the lowest. The minimum of noisy means is biased downwards where tasks are close
+    to one another, and the interval with it.
+
+    Raises ValueError without scores.
+    """
+    count = len(_flat(scores)[0])
+    mean = min(float(np.mean(each)) for each in scores.values())
+    if min(map(len, scores.values())) < 2:
+        return Estimate(mean, None, None, count)
+    drawn = np.min([_resampled({"": each}, generator).mean(1) for each in scores.values()], axis=0)
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(mean, float(low), float(high), count)
+
+
 def _flat(scores: Mapping[str, Sequence[float]]) -> tuple[Floats, Floats]:
     """All scores, and the weight of each: one over the number of its task's runs."""
     if not scores or not all(scores.values()):

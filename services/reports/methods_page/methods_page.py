@@ -13,6 +13,8 @@ from services.reports.methods_page.curves import curves
 from services.reports.page import asset, page
 
 Row = Mapping[str, Any]
+_AT_EQUAL_SECONDS = "at_equal_seconds"
+_FAR = 0.1  # of a budget
 _HEADINGS = {"centers": "Centres", "squares": "Squares"}  # of what tasks tell besides
 
 
@@ -33,8 +35,8 @@ def methods_body(document: Row) -> str:
     tasks = list(dict.fromkeys(row["task"] for row in document["summary"]["by_task"]))
     title = html.escape(_page_title(document))
     parts = [
-        f"<header><h1>{title}</h1><p class='soft'>Equal steps of each task for all methods. Lines are "
-        "95 % intervals over seeds.</p></header>",
+        f"<header><h1>{title}</h1><p class='soft'>On each task all methods have equally many steps, or games where it "
+        "says so. Lines are 95 % intervals over seeds.</p></header>",
         *(_over_tasks(document, each) for each in document["summary"]["over_tasks"] if len(each["rows"]) > 1),
         *(_task_section(task, document) for task in tasks),
         _pairs_section(document),
@@ -57,13 +59,13 @@ def _over_tasks(document: Row, table_of: Row) -> str:
     marks = [_mark(document, row, "interquartile_mean", 2) for row in rows]
     table = boxed(
         ("Method", "Interquartile mean", "Worst task", *(f"above {point['above']}" for point in rows[0]["profile"])),
-        [line(_title(document, row["method"]), (_figure(row, "interquartile_mean", 2), f"{row['worst_task']:.2f}",
-              *(f"{point['share']:.0%}" for point in row["profile"]))) for row in rows],
+        [line(_title(document, row["method"]), (_figure(row, "interquartile_mean", 2), _figure(row, "worst_task", 2),
+              *(_share(point) for point in row["profile"]))) for row in rows],
         "Over tasks",
     )  # fmt: skip
     return (
         f"<section><h2>Over {len(table_of['tasks'])} tasks</h2><p>The interquartile mean of scores, random play at 0 "
-        f"and a solved task at 1, over {html.escape(tasks)}. The table has the share of runs above each score.</p>"
+        f"and a solved task at 1, over {html.escape(tasks)}. The table has the share of runs above each score, each with its own interval.</p>"
         f'<figure class="card">{interval_chart(marks, "Interquartile means")}</figure>{table}</section>'
     )
 
@@ -82,8 +84,11 @@ def _task_section(task: str, document: Row) -> str:
             ("of the average of all updates' policies", "average_exploitability", 3),
         ]
     if rows[0].get("worst_variant") is not None:
-        columns += [("Worst variant", "worst_variant", 1), ("Worst over best", "balance", 2)]
+        columns += [("Worst variant", "worst_variant", 1), ("Worst over best", "balance", 2), ("Fairness", "fairness", 2)]
     columns += [(_HEADINGS.get(each, each), each, 1 if each == "centers" else 3) for each in rows[0]["figures"]]
+    after = {row["method"]: row for row in document["summary"]["equal_seconds"] if row["task"] == task}
+    columns.append((f"{columns[0][0]} after {after[rows[0]['method']]['seconds']:.0f} s", _AT_EQUAL_SECONDS, digits))
+    rows = [row | _renamed(after[row["method"]], name, _AT_EQUAL_SECONDS) for row in rows]
     if not game:
         columns += [("More than untrained", "gain", 1), ("Mean over steps", "area", 1)]
     told = ("Worst seed", "Between seeds", "Seeds", "Steps", "Episodes", "Seconds", "Steps/s")
@@ -106,26 +111,49 @@ def _task_section(task: str, document: Row) -> str:
             f"minimisation, which sees the whole game, leave {yardstick['exploitability']:.3f}"
             + ("." if yardstick["players"] == 2 else ", without a guarantee for more than two players.")
         )
+    what = f"{what} {_budget(rows)}"
     return (
         f"<section><h2>{html.escape(task)}</h2><p>{html.escape(what)}</p>"
         f'<figure class="card">{interval_chart(marks, task)}</figure>'
         f'<figure class="card">{curves(_courses(document, task, name), document["titles"])}</figure>{table}'
-        f"{_worst_variants(document, task)}</section>"
+        f"{_worst_variants(document, task)}{_pairs_table(document, document['summary']['pairs_by_task'][task])}</section>"
     )
+
+
+def _budget(rows: Sequence[Row]) -> str:
+    """What each method got, and whose runs ended far from it: an update is not cut short."""
+    unit, budget = ("games" if rows[0]["unit"] == "episodes" else "steps"), rows[0]["budget"]
+    far = [row for row in rows if abs(row[rows[0]["unit"]] / budget - 1) > _FAR]
+    said = f"Each run got {budget:,} {unit}."
+    if far:
+        names = "; ".join(f"{row['method']} {row[rows[0]['unit']]:,}" for row in far)
+        said += f" More than {_FAR:.0%} from it, because an update is not cut short: {names}."
+    return said
+
+
+def _renamed(row: Row, name: str, new: str) -> dict[str, Any]:
+    return {new: row[name], f"{new}_ci95": row[f"{name}_ci95"]}
 
 
 def _worst_variants(document: Row, task: str) -> str:
     """What groups bring the worst variant of a task, against one group for all."""
+    found = [row for row in document["summary"]["by_task"] if row["task"] == task]
+    if found[0].get("fairness") is None:
+        return ""
+    fair = (
+        "<p class='soft'>Fairness is Jain's index over the variants' returns: 1 where all fare alike, "
+        f"{1 / len(found[0]['by_variant']):.2f} where one has everything.</p>"
+    )
     rows = [row for row in document["summary"]["worst_variants"] if row["task"] == task]
     if not rows:
-        return ""
+        return fair
     table = boxed(
         ("Method", "Times one group's"),
         [line(_title(document, row["method"]), (_figure(row, "ratio", 2),)) for row in rows],
         f"Worst variant of {task}",
     )
     return (
-        "<h3>The worst variant</h3><p>The return of each run's worst variant, as a ratio to that of one group for all "
+        f"{fair}<h3>The worst variant</h3><p>The return of each run's worst variant, as a ratio to that of one group for all "
         f"episodes; the interval is of a bootstrap over the seeds of both.</p>{table}"
     )
 
@@ -158,6 +186,17 @@ def _pairs_section(document: Row) -> str:
     if not pairs:
         return ""
     sure = [row for row in pairs if row["significant"]]
+    return (
+        f"<section><h2>What is significant, and what is not</h2><p>{len(sure)} of {len(pairs)} differences over all "
+        "tasks that two methods share are, at 0.05 by a permutation test, after Holm's correction for all of them; the "
+        f"others chance alone may make. Each task has its own pairs above.</p>{_pairs_table(document, pairs)}</section>"
+    )
+
+
+def _pairs_table(document: Row, pairs: Sequence[Row]) -> str:
+    if not pairs:
+        return ""
+    sure = sum(row["significant"] for row in pairs)
     rows = [
         line(f"{_title(document, row['second'])} over {_title(document, row['first'])}",
              (_figure(row, "second_better", 2), _p_text(row["p_corrected"]), "yes" if row["significant"] else "no",
@@ -165,11 +204,12 @@ def _pairs_section(document: Row) -> str:
         for row in sorted(pairs, key=lambda row: row["p_corrected"])
     ]  # fmt: skip
     table = boxed(("Pair", "Probability that a run is better", "p", "Significant", "Tasks"), rows, "Pairs")
-    return (
-        f"<section><h2>What is significant, and what is not</h2><p>{len(sure)} of {len(pairs)} differences are, at "
-        "0.05 by a permutation test, after Holm's correction for all of them; the others chance alone may make.</p>"
-        f"<details><summary>Every pair</summary>{table}</details></section>"
-    )
+    return f"<details><summary>Every pair: {sure} of {len(pairs)} are significant</summary>{table}</details>"
+
+
+def _share(point: Row) -> str:
+    interval = point["share_ci95"]
+    return f"{point['share']:.0%}" + ("" if interval is None else f" [{interval[0]:.0%}, {interval[1]:.0%}]")
 
 
 def _p_text(p: float) -> str:

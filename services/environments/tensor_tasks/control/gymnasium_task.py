@@ -11,23 +11,27 @@ from grpo_core.types import FloatArray, KeyValue
 from services.environments.tensor_task import Action, Actions, TaskError, TensorGame, TensorTask
 
 SEAT = "PLAYER"
-_BYTE = 255.0  # observations of bytes, such as a machine's memory, are divided by it
+_BYTE = 255.0
+_MOTION = 8.0  # a byte moves by few of its 256 values from one step to the next
 
 
 class GymnasiumGame(TensorGame):
     """One environment; its single seat is ``PLAYER``."""
 
-    def __init__(self, environment: Any) -> None:
-        self._environment = environment
-        self._divisor = np.float32(_BYTE if environment.observation_space.dtype == np.uint8 else 1.0)
-        self._observation = np.zeros(0, np.float32)
+    def __init__(self, environment: Any, serve: int | None = None) -> None:
+        """``serve`` is the action that brings the ball into play; it takes the place of the first one of each life."""
+        self._environment, self._serve = environment, serve
+        self._lives, self._serves = 0, False
+        self._has_bytes = environment.observation_space.dtype == np.uint8
+        self._observation = self._seen = np.zeros(0, np.float32)
         self._over = True
         self._cut_off = False
 
     def reset(self, seed: int) -> Mapping[str, KeyValue]:
         """See ``TensorGame.reset``; there are no facts of a start."""
-        observation, _ = self._environment.reset(seed=seed)
-        self._see(observation)
+        observation, told = self._environment.reset(seed=seed)
+        self._see(observation, at_start=True)
+        self._lives, self._serves = int(told.get("lives", 0)), self._serve is not None
         self._over = self._cut_off = False
         return {}
 
@@ -37,13 +41,21 @@ class GymnasiumGame(TensorGame):
         return () if self._over else (SEAT,)
 
     def observation(self, seat: str) -> FloatArray:  # noqa: ARG002
-        """The environment's observation as one vector."""
+        """The environment's observation as one vector.
+
+        Bytes, such as a machine's memory, lie in [-1, 1], followed by how much each changed in the last step: one moment
+        does not say where a ball flies.
+        """
         return self._observation
 
     def step(self, chosen: Mapping[str, Action]) -> Mapping[str, float]:
         """Take the action; the reward is the environment's."""
-        observation, reward, over, cut_off, _ = self._environment.step(chosen[SEAT])
-        self._see(observation)
+        action = self._serve if self._serves else chosen[SEAT]
+        observation, reward, over, cut_off, told = self._environment.step(action)
+        self._see(observation, at_start=False)
+        lives = int(told.get("lives", 0))
+        self._serves = self._serve is not None and lives < self._lives
+        self._lives = lives
         self._over = bool(over or cut_off)
         self._cut_off = bool(cut_off and not over)
         return {SEAT: float(reward)}
@@ -57,8 +69,15 @@ class GymnasiumGame(TensorGame):
         """Close the environment."""
         self._environment.close()
 
-    def _see(self, observation: Any) -> None:
-        self._observation = np.array(observation, np.float32).reshape(-1) / self._divisor
+    def _see(self, observation: Any, *, at_start: bool) -> None:
+        seen = np.array(observation, np.float32).reshape(-1)
+        if not self._has_bytes:
+            self._observation = seen
+            return
+        seen = seen / np.float32(_BYTE / 2) - 1
+        before = seen if at_start else self._seen
+        self._observation = np.concatenate([seen, np.clip((seen - before) * np.float32(_MOTION), -1, 1)])
+        self._seen = seen
 
 
 class GymnasiumTask(TensorTask):
@@ -77,19 +96,23 @@ class GymnasiumTask(TensorTask):
         extra: str,
         measured_episodes: int = 20,
         register: Callable[[], None] | None = None,
+        serve: int | None = None,
         **options: Any,
     ) -> None:
         """``register`` makes the environment known to gymnasium; ``extra`` is what installs its packages.
+
+        With ``serve`` that action takes the place of the first one of each life: without it no ball comes into play.
 
         Raises TaskError if a package is missing.
         """
         self.name, self.longest, self.random_return, self.goal = name, longest, random_return, goal
         self.measured_episodes = measured_episodes
         self._environment, self._extra, self._register, self._options = environment, extra, register, options
+        self._serve = serve
         made = self._made()
         try:
             space, chosen = made.observation_space, made.action_space
-            self.observation_size = int(np.prod(space.shape))
+            self.observation_size = int(np.prod(space.shape)) * (2 if space.dtype == np.uint8 else 1)
             if hasattr(chosen, "n"):
                 self.actions = Actions(int(chosen.n))
             else:
@@ -100,7 +123,7 @@ class GymnasiumTask(TensorTask):
 
     def make(self) -> TensorGame:
         """Make an environment; raises TaskError if a package is missing."""
-        return GymnasiumGame(self._made())
+        return GymnasiumGame(self._made(), self._serve)
 
     def _made(self) -> Any:
         try:

@@ -4,7 +4,7 @@ import pytest
 
 from cluster.comparison.cell import Cell
 from cluster.comparison.comparison import Finished
-from cluster.comparison.summary import summarised
+from cluster.comparison.summary import fairness, summarised
 from services.environments.tensor_tasks.catalogue import make_task
 
 TASKS = {name: make_task(name) for name in ("cartpole", "cartpole_family", "kuhn_poker")}
@@ -44,6 +44,7 @@ def test_the_worst_variant_is_taken_run_by_run():
     row = row_of(summarised(runs, TASKS), "cartpole_family", "grpo_task")
     assert row["worst_variant"] == 15
     assert row["balance"] == pytest.approx((10 / 40 + 20 / 60) / 2)
+    assert row["fairness"] == pytest.approx((50**2 / (2 * 1700) + 80**2 / (2 * 4000)) / 2)
     assert row["by_variant"] == {"a": 35, "b": 30}
 
 
@@ -84,6 +85,38 @@ def test_a_lower_exploitability_is_the_better_one_and_stands_apart_from_returns(
     assert (pair["first"], pair["second"], pair["second_better"]) == ("grpo_batch", "grpo_time", 1.0)
     assert pair["significant"]
     assert found["over_tasks"] == []
+
+
+def test_methods_are_also_held_against_one_another_at_the_time_of_the_fastest():
+    fast = [run("grpo_batch", "cartpole", seed, [20, 60, 100]) for seed in range(2)]
+    slow = [run("grpo_time", "cartpole", seed, [20, 220, 420]) for seed in range(2)]
+    for each in slow:
+        for row in each.rows:
+            row["seconds"] *= 4
+    found = {row["method"]: row for row in summarised([*fast, *slow], TASKS)["equal_seconds"]}
+    assert found["grpo_batch"]["seconds"] == found["grpo_time"]["seconds"] == 4
+    assert found["grpo_batch"]["return"] == 100
+    assert found["grpo_time"]["return"] == 120  # half-way to its measurement after 8 s
+
+
+def test_pairs_are_told_for_each_task_too_and_corrected_within_it():
+    runs = [run(method, task, seed, [20, value + seed])
+            for task in ("cartpole", "cartpole_family")
+            for method, value in (("grpo_batch", 100), ("grpo_time", 200), ("grpo_task", 300))
+            for seed in range(6)]  # fmt: skip
+    found = summarised(runs, TASKS)
+    assert set(found["pairs_by_task"]) == {"cartpole", "cartpole_family"}
+    for task, pairs in found["pairs_by_task"].items():
+        assert len(pairs) == 3
+        assert all(row["tasks"] == [task] and row["second_better"] == 1 for row in pairs)
+        assert all(row["p_corrected"] == pytest.approx(3 * min(each["p"] for each in pairs), rel=0.5) for row in pairs)
+
+
+@pytest.mark.parametrize(
+    ("returns", "index"), [([5.0, 5.0, 5.0], 1), ([9.0, 0.0, 0.0], 1 / 3), ([1.0, 3.0], 16 / 20), ([0.0, 0.0], 1)]
+)
+def test_fairness_is_jains_index(returns, index):
+    assert fairness(returns) == pytest.approx(index)
 
 
 def test_chance_is_not_called_a_difference():

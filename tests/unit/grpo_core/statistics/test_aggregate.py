@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from grpo_core.statistics.aggregate import aggregate_score, interquartile_mean, performance_profile
+from grpo_core.statistics.aggregate import aggregate_score, interquartile_mean, lowest_mean, performance_profile
 
 runs = st.lists(st.floats(-100, 100), min_size=1, max_size=12)
 tables = st.dictionaries(st.sampled_from("abcd"), runs, min_size=1)
@@ -76,3 +76,13 @@ def test_single_runs_have_no_interval_and_missing_ones_are_refused() -> None:
     assert (found.mean, found.low, found.high, found.n) == (1.5, None, None, 2)
     with pytest.raises(ValueError, match="every task needs a score"):
         aggregate_score({"a": []}, np.random.default_rng(0))
+
+
+def test_the_lowest_mean_is_of_one_task_and_its_interval_is_that_tasks_where_it_lies_apart() -> None:
+    rng = np.random.default_rng(3)
+    low, high = rng.normal(size=10), rng.normal(loc=50, size=10)
+    found = lowest_mean({"low": low.tolist(), "high": high.tolist()}, np.random.default_rng(0))
+    expected = stats.bootstrap((low,), np.mean, method="percentile", random_state=1).confidence_interval
+    assert found.mean == pytest.approx(low.mean())
+    assert found.interval == pytest.approx((expected.low, expected.high), abs=0.05)
+    assert lowest_mean({"low": [1.0, 2.0], "one": [0.5]}, rng).interval is None

@@ -68,6 +68,33 @@ def test_a_pole_that_falls_ends_an_episode_and_a_limit_cuts_it_off():
     assert (steps, agents.was_cut_off) == (25, True)
 
 
+def test_memory_is_seen_with_what_changed_in_it():
+    task = make_task("pong")
+    game = task.make()
+    game.reset(0)
+    before = game.observation(SEAT)
+    assert before.shape == (task.observation_size,) == (256,)
+    assert not before[128:].any()
+    for action in (2, 3, 0):
+        game.step({SEAT: action})
+        now = game.observation(SEAT)
+        assert np.allclose(now[128:], np.clip(8 * (now[:128] - before[:128]), -1, 1))
+        assert now[128:].any()
+        assert np.abs(now).max() <= 1
+        before = now
+
+
+def test_breakout_serves_every_ball_whatever_is_chosen():
+    game = make_task("breakout").make()
+    game.reset(0)
+    steps = 0
+    while game.to_act:
+        game.step({SEAT: 0})  # nothing, with which no ball would come into play
+        steps += 1
+    assert 50 < steps < 1000  # without a ball an episode lasts 27,000 steps
+    assert not game.was_cut_off
+
+
 @pytest.mark.parametrize(("name", "within"), [("cartpole", 6), ("cartpole_family", 6), ("navigation", 3)])
 def test_random_play_returns_what_the_scores_take_for_it(name, within):
     task = make_task(name)
