@@ -167,8 +167,9 @@ def _finish(cell: Cell, folder: str) -> Finished:
         error = str(diverged)
         for point in range(len(rows), cell.points + 1):
             spent = round(cell.budget * point / cell.points)
-            last = {"steps": rows[-1].steps, "episodes": rows[-1].episodes, cell.unit: spent}
-            rows.append(replace(rows[0], **last, seconds=rows[-1].seconds))
+            steps = spent if cell.unit == "steps" else rows[-1].steps
+            episodes = spent if cell.unit == "episodes" else rows[-1].episodes
+            rows.append(replace(rows[0], steps=steps, episodes=episodes, seconds=rows[-1].seconds))
     found = Finished(cell, tuple(row.as_json for row in rows), error, commit=commit())
     kept = {"rows": found.rows, "error": error, "commit": found.commit}
     write_atomically(Path(folder) / f"{cell.name}.json", json_bytes(kept))

@@ -77,8 +77,8 @@ def lowest_mean(
 ) -> Estimate:
     """Return the mean score of the task where it is lowest, with its interval; none where a task has one run.
 
-    In the bootstrap another task may be the lowest. The minimum of noisy means is biased downwards where tasks are close
-    to one another, and the interval with it.
+    In the bootstrap another task may be the lowest. The minimum of noisy means is biased downwards where tasks are
+    close to one another, and the interval with it.
 
     Raises ValueError without scores.
     """

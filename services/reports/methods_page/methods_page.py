@@ -65,7 +65,8 @@ def _over_tasks(document: Row, table_of: Row) -> str:
     )  # fmt: skip
     return (
         f"<section><h2>Over {len(table_of['tasks'])} tasks</h2><p>The interquartile mean of scores, random play at 0 "
-        f"and a solved task at 1, over {html.escape(tasks)}. The table has the share of runs above each score, each with its own interval.</p>"
+        f"and a solved task at 1, over {html.escape(tasks)}. The table has the share of runs above "
+        "each score, each with its own interval.</p>"
         f'<figure class="card">{interval_chart(marks, "Interquartile means")}</figure>{table}</section>'
     )
 
@@ -84,7 +85,8 @@ def _task_section(task: str, document: Row) -> str:
             ("of the average of all updates' policies", "average_exploitability", 3),
         ]
     if rows[0].get("worst_variant") is not None:
-        columns += [("Worst variant", "worst_variant", 1), ("Worst over best", "balance", 2), ("Fairness", "fairness", 2)]
+        columns += [("Worst variant", "worst_variant", 1), ("Worst over best", "balance", 2)]
+        columns += [("Fairness", "fairness", 2)]
     columns += [(_HEADINGS.get(each, each), each, 1 if each == "centers" else 3) for each in rows[0]["figures"]]
     after = {row["method"]: row for row in document["summary"]["equal_seconds"] if row["task"] == task}
     columns.append((f"{columns[0][0]} after {after[rows[0]['method']]['seconds']:.0f} s", _AT_EQUAL_SECONDS, digits))
@@ -116,7 +118,8 @@ def _task_section(task: str, document: Row) -> str:
         f"<section><h2>{html.escape(task)}</h2><p>{html.escape(what)}</p>"
         f'<figure class="card">{interval_chart(marks, task)}</figure>'
         f'<figure class="card">{curves(_courses(document, task, name), document["titles"])}</figure>{table}'
-        f"{_worst_variants(document, task)}{_pairs_table(document, document['summary']['pairs_by_task'][task])}</section>"
+        f"{_worst_variants(document, task)}"
+        f"{_pairs_table(document, document['summary']['pairs_by_task'][task])}</section>"
     )
 
 
@@ -153,8 +156,8 @@ def _worst_variants(document: Row, task: str) -> str:
         f"Worst variant of {task}",
     )
     return (
-        f"{fair}<h3>The worst variant</h3><p>The return of each run's worst variant, as a ratio to that of one group for all "
-        f"episodes; the interval is of a bootstrap over the seeds of both.</p>{table}"
+        f"{fair}<h3>The worst variant</h3><p>The return of each run's worst variant, as a ratio to that of one group "
+        f"for all episodes; the interval is of a bootstrap over the seeds of both.</p>{table}"
     )
 
 

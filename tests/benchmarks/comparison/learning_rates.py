@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -60,10 +61,10 @@ def chosen(found: Mapping[str, Mapping[str, Mapping[float, float]]]) -> dict[str
     for method, by_task in found.items():
         ranks: defaultdict[float, list[int]] = defaultdict(list)
         for by_rate in by_task.values():
-            for rank, rate in enumerate(sorted(RATES, key=lambda each: -by_rate[each])):  # noqa: B023  # used at once
+            for rank, rate in enumerate(sorted(RATES, key=lambda each: -by_rate[each])):
                 ranks[rate].append(rank)
         middle = len(RATES) // 2
-        best[method] = min(RATES, key=lambda rate: (fmean(ranks[rate]), abs(RATES.index(rate) - middle)))  # noqa: B023
+        best[method] = min(RATES, key=lambda rate: (fmean(ranks[rate]), abs(RATES.index(rate) - middle)))
     return best
 
 
@@ -74,8 +75,11 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
     all_cells = list(cells())
-    with ProcessPoolExecutor(arguments.processes, max_tasks_per_child=20) as pool:
-        runs = list(pool.map(run, [cell for cell, _ in all_cells]))
+    runs = []
+    with get_context("spawn").Pool(arguments.processes, maxtasksperchild=20) as pool:
+        for done, rows in enumerate(pool.imap(run, [cell for cell, _ in all_cells]), 1):
+            runs.append(rows)
+            print(f"{done} of {len(all_cells)} runs", end="\r", file=sys.stderr, flush=True)
     scores: defaultdict[str, defaultdict[str, defaultdict[float, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )

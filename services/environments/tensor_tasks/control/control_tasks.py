@@ -31,7 +31,8 @@ _atari = partial(
     max_episode_steps=_FRAMES,
 )
 
-# Random returns were measured over 200 episodes (Pong 10, Breakout 60, half cheetah 20); goals are gymnasium's thresholds, if any.
+# Random returns were measured over 200 episodes (Pong 10, Breakout 60, half cheetah 20); goals are gymnasium's
+# thresholds, if any.
 CONTROL_TASKS: Mapping[str, Callable[[], TensorTask]] = {
     "cartpole": partial(
         GymnasiumTask, "cartpole", "CartPole-v1", longest=500, random_return=22.5, goal=475.0, extra="control"

@@ -43,8 +43,8 @@ class GymnasiumGame(TensorGame):
     def observation(self, seat: str) -> FloatArray:  # noqa: ARG002
         """The environment's observation as one vector.
 
-        Bytes, such as a machine's memory, lie in [-1, 1], followed by how much each changed in the last step: one moment
-        does not say where a ball flies.
+        Bytes, such as a machine's memory, lie in [-1, 1], followed by how much each changed in the last step: one
+        moment does not say where a ball flies.
         """
         return self._observation
 
