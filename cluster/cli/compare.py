@@ -30,7 +30,9 @@ def compare(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for results.json, compare.html and what is done so far.")],
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a comparison that was stopped.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a comparison that was stopped, perhaps with more --seeds.")
+    ] = False,
     methods: Annotated[str, typer.Option(help="Only these, comma-separated.", show_default="all")] = "",
     tasks: Annotated[str, typer.Option(help="Only these, comma-separated.", show_default="all")] = "",
     seeds: Annotated[

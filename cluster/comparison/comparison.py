@@ -101,22 +101,30 @@ def _playable(plan: Plan) -> tuple[list[Cell], list[str]]:
 
 
 def _claim(out: Path, plan: Plan, *, resume: bool) -> None:
-    """Make the folder this comparison's, or check that it is."""
-    wanted = json_bytes({**asdict(plan), "settings": settings_digest()})
+    """Make the folder this comparison's, or check that it is; it may go on with more seeds than before."""
+    wanted = {**asdict(plan), "settings": settings_digest()}
     path = out / PLAN
     if path.exists():
         if not resume:
             raise RunError(f"{out} holds a comparison already: add --resume to go on with it, or name another folder")
-        if path.read_bytes() != wanted:
+        kept = json.loads(path.read_bytes())
+        if _without_seeds(kept) != _without_seeds(json.loads(json_bytes(wanted))):
             raise RunError(
                 f"{out} holds another comparison: repeat the options that it was begun with; if these are the same, "
                 "the methods' settings have changed since: name a new folder"
             )
+        if any(now.seeds < before["seeds"] for now, before in zip(plan.tasks, kept["tasks"], strict=True)):
+            raise RunError(f"{out} holds runs of more seeds: name as many or more, or another folder")
+        write_atomically(path, json_bytes(wanted))
         return
     if out.exists() and any(out.iterdir()):
         raise RunError(f"{out} is not empty and holds no comparison: name a new folder")
     out.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, wanted)
+    write_atomically(path, json_bytes(wanted))
+
+
+def _without_seeds(plan: dict[str, Any]) -> dict[str, Any]:
+    return {**plan, "tasks": [{**task, "seeds": None} for task in plan["tasks"]]}
 
 
 def _read(folder: Path, cell: Cell) -> Finished | None:
