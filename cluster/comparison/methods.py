@@ -44,6 +44,7 @@ class Method:
         return LearnerSettings(**{**_COMMON, **self.learner, **changes})
 
 
+# Learning rates: the best of five for each method by tests/benchmarks/comparison/learning_rates.py.
 _COMMON: Mapping[str, Any] = {
     "learning_rate": 3e-3,
     "lr_warmup_updates": 0,
@@ -57,7 +58,7 @@ _COMMON: Mapping[str, Any] = {
     "updates": 10**9,
 }
 RLLIB_SETTINGS: Mapping[str, Any] = {
-    "lr": 3e-4, "gamma": 0.99, "lambda_": 0.95, "train_batch_size": 2048, "minibatch_size": 256, "num_epochs": 10,
+    "lr": 3e-3, "gamma": 0.99, "lambda_": 0.95, "train_batch_size": 2048, "minibatch_size": 256, "num_epochs": 10,
     "vf_loss_coeff": 0.5, "clip_param": 0.2, "vf_clip_param": 1e9, "use_kl_loss": False, "entropy_coeff": 0.0,
     "grad_clip": 0.5,
 }  # fmt: skip
@@ -71,12 +72,12 @@ METHODS: Mapping[str, Method] = {
         Method(
             "ppo_grouped", "PPO, advantages normalised by group",
             "PPO with a critic, whose generalised advantages get the mean and deviation of their task's group.",
-            {"keys": ("{task}",), "scale_rewards": "group"}, {"learning_rate": 1e-3}, kind="critic",
+            {"keys": ("{task}",), "scale_rewards": "group"}, kind="critic",
         ),
         Method(
             "reinforce_time", "REINFORCE, baseline by time",
             "One step along the gradient for each batch; a return is compared with others' from the same time step.",
-            {"keys": _BY_TIME, **_PER_STEP}, {"epochs": 1, "minibatches": 1, "learning_rate": 1e-2},
+            {"keys": _BY_TIME, **_PER_STEP}, {"epochs": 1, "minibatches": 1},
         ),
         Method(
             "grpo_batch", "GRPO, one group",
@@ -86,7 +87,7 @@ METHODS: Mapping[str, Method] = {
         Method(
             "grpo_task", "GRPO by task",
             "Whole episodes are compared within their task, and divided by that task's deviation.",
-            {"keys": ("{task}",), "scale_rewards": "group"}, {"returns": "episode"},
+            {"keys": ("{task}",), "scale_rewards": "group"}, {"returns": "episode", "learning_rate": 1e-2},
         ),
         Method(
             "grpo_start", "GRPO by same start",
@@ -124,23 +125,25 @@ METHODS: Mapping[str, Method] = {
             "grpo_pcgrad", "GRPO by task, PCGrad",
             "GRPO by task; the tasks' gradients lose what conflicts.",
             {"keys": ("{task}",), "scale_rewards": "group", "gradient_surgery": "pcgrad", "surgery_key": "{task}"},
-            {"returns": "episode"}, needs_fact="variant",
+            {"returns": "episode", "learning_rate": 3e-4}, needs_fact="variant",
         ),
         Method(
             "grpo_cagrad", "GRPO by task, CAGrad",
             "GRPO by task; the step is the one that helps the worst task most, near the mean gradient.",
             {"keys": ("{task}",), "scale_rewards": "group", "gradient_surgery": "cagrad", "surgery_key": "{task}"},
-            {"returns": "episode"}, needs_fact="variant",
+            {"returns": "episode", "learning_rate": 1e-2}, needs_fact="variant",
         ),
         Method(
             "grpo_routed", "GRPO by task, routed network",
             "GRPO by task with soft modules, between which the state chooses the routes.",
-            {"keys": ("{task}",), "scale_rewards": "group"}, {"returns": "episode"}, network="routed",
+            {"keys": ("{task}",), "scale_rewards": "group"}, {"returns": "episode", "learning_rate": 3e-4},
+            network="routed",
         ),
         Method(
             "grpo_no_seats", "GRPO, seats mixed",
             "Whole episodes of all seats are compared with one another: what grouping by seat is held against.",
-            {"keys": (BY_SEAT,), "scale_rewards": "batch"}, {"returns": "episode"}, mixes_seats=True,
+            {"keys": (BY_SEAT,), "scale_rewards": "batch"}, {"returns": "episode", "learning_rate": 1e-3},
+            mixes_seats=True,
         ),
     )
 }  # fmt: skip
