@@ -19,6 +19,16 @@ def _with_atari() -> None:
     import gymnasium
 
     gymnasium.register_envs(ale_py)
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no greeting for each instance
+
+
+def _with_mujoco() -> None:
+    import logging
+
+    import mujoco
+
+    # By default each warning, such as one of gymnasium's own models, is printed and written to a file in this folder.
+    mujoco.set_mju_user_warning(logging.getLogger("mujoco").info)
 
 
 _atari = partial(
@@ -44,11 +54,11 @@ CONTROL_TASKS: Mapping[str, Callable[[], TensorTask]] = {
     "breakout": partial(_atari, "breakout", "ALE/Breakout-v5", random_return=1.4, goal=30.0, serve=_FIRE),
     "inverted_pendulum": partial(
         GymnasiumTask, "inverted_pendulum", "InvertedPendulum-v5", longest=1000, random_return=5.3, goal=950.0,
-        extra="control",
+        extra="control", register=_with_mujoco,
     ),
     "half_cheetah": partial(
         GymnasiumTask, "half_cheetah", "HalfCheetah-v5", longest=1000, random_return=-275.0, goal=4800.0,
-        extra="control",
+        extra="control", register=_with_mujoco,
     ),
     "cartpole_family": CartPoleFamily,
     "navigation": CooperativeNavigation,

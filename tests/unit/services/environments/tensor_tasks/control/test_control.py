@@ -68,6 +68,16 @@ def test_a_pole_that_falls_ends_an_episode_and_a_limit_cuts_it_off():
     assert (steps, agents.was_cut_off) == (25, True)
 
 
+@pytest.mark.parametrize("name", ["pong", "half_cheetah"])
+def test_nothing_is_printed_and_no_file_is_left(name, capfd, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    game = make_task(name).make()
+    game.reset(0)
+    game.close()
+    assert capfd.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_memory_is_seen_with_what_changed_in_it():
     task = make_task("pong")
     game = task.make()
