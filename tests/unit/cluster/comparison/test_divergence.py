@@ -1,10 +1,12 @@
 """When a run of a comparison has diverged, and when it has failed."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from cluster.comparison.cell import Cell, _train
-from cluster.comparison.methods import settings_digest
+from cluster.comparison.methods import METHODS, settings_digest
 from grpo_core.errors import DivergenceError
 
 CELL = Cell("rllib_ppo", "cartpole", 0, 100, 1)
@@ -42,6 +44,9 @@ def test_other_failures_stay_what_they_are():
 
 def test_the_digest_of_the_settings_changes_with_them_alone(monkeypatch):
     before = settings_digest()
+    assert before == settings_digest()
+    named = {name: replace(method, title=f"{method.title}!") for name, method in METHODS.items()}
+    monkeypatch.setattr("cluster.comparison.methods.METHODS", named)
     assert before == settings_digest()
     monkeypatch.setattr("cluster.comparison.methods.RLLIB_SETTINGS", {"lr": 1.0})
     assert settings_digest() != before
