@@ -34,6 +34,8 @@ const AS_TRAINED = {
   strategy: "trained", returns: null, baseline: null, scale: null, shrinkage: null, weights: null, loss: null,
   normalizer: null, ablations: "",
 };
+// How clusters, bins and boundaries divide at first.
+const FIRST_DIVISION = { number: FIRST_CHOICE.number, fact: FIRST_CHOICE.fact, cuts: FIRST_CHOICE.cuts };
 // What these may be; an address with another value is read as if it lacked it.
 const KNOWN_VALUES = {
   returns: ["episode", "per_phase", "segment"],

@@ -49,7 +49,8 @@ const strategyHint = ({ note, clusters }, trace) => (clusters ? `${note} Here: $
 function whatIfLine({ choice, choose }) {
   if (!isWhatIf(choice)) return null;
   return element("p", { class: "what-if", role: "status" }, "You changed the grouping or the loss: figures are what this " +
-    "update would have been. ", button("Back to how it was", () => choose({ ...AS_TRAINED, group: null })));
+    "update would have been. ", button("Back to how it was", () =>
+      choose({ ...AS_TRAINED, ...FIRST_DIVISION, group: null })));
 }
 
 // The strategies whose facts this world has.

@@ -129,7 +129,8 @@ def test_controls_do_what_they_say(opened: Open) -> None:
         assert choice(page)["shrinkage"] == "true"
         page.get_by_role("button", name="Back to how it was").click()
         drawn(page)
-        assert choice(page).keys() & {"weights", "baseline", "returns", "scale", "shrinkage", "strategy"} == set()
+        changed = {"weights", "baseline", "returns", "scale", "shrinkage", "strategy", "number"}
+        assert choice(page).keys() & changed == set()
 
 
 def test_dots_move_into_their_groups(opened: Open) -> None:
@@ -260,6 +261,9 @@ def test_the_tour_leads_through_the_page(opened: Open) -> None:
             box = page.locator(".tour")
             titles.append(box.locator("h2").inner_text())
             assert page.locator(".tour-target").count() == 1, titles[-1]
+            page.evaluate("scrollTo(0, document.body.scrollHeight)")
+            end = page.evaluate("document.querySelector('#shell').getBoundingClientRect().bottom")
+            assert end <= box.bounding_box()["y"], f"the box covers the end of the page: {titles[-1]}"
             last = box.get_by_role("button", name="Done")
             if last.count():
                 last.click()
