@@ -1,4 +1,4 @@
-"""Lines of a figure over steps, drawn as SVG: one for each method."""
+"""Lines of a figure over steps or games, drawn as SVG: one for each method."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from services.reports.ladder_page.charts import nice_ticks
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 760, 260, 56, 24, 10, 30
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 760, 260, 56, 24, 10, 48
 _HUES = 8
 _DASHES = ("", "6 3", "2 3")
 
 
-def curves(courses: Mapping[str, Sequence[tuple[float, float]]], titles: Mapping[str, str]) -> str:
-    """Steps to the right, the figure upwards; ``courses`` are by method."""
+def curves(courses: Mapping[str, Sequence[tuple[float, float]]], titles: Mapping[str, str], unit: str) -> str:
+    """Steps or games (``unit``) to the right, the figure upwards; ``courses`` are by method."""
     steps = [step for course in courses.values() for step, _ in course]
     values = [value for course in courses.values() for _, value in course]
     across, upwards = nice_ticks(0.0, max(steps)), nice_ticks(min(values), max(values))
@@ -30,7 +30,9 @@ def curves(courses: Mapping[str, Sequence[tuple[float, float]]], titles: Mapping
         for tick in upwards
     )
     labels = "".join(
-        f'<text x="{x(tick):.1f}" y="{_HEIGHT - 6}" text-anchor="middle">{tick:,.0f}</text>' for tick in across
+        f'<text x="{x(tick):.1f}" y="{_HEIGHT - 6}" text-anchor="middle">{tick:,.0f}'
+        f"{f' {unit}' if tick == across[-1] else ''}</text>"
+        for tick in across
     )
     drawn, names = [], []
     for number, (method, course) in enumerate(courses.items()):
@@ -44,6 +46,6 @@ def curves(courses: Mapping[str, Sequence[tuple[float, float]]], titles: Mapping
         names.append(f'<li><i style="border-color:{hue};border-top-style:{style}"></i>{title}</li>')
     return (
         f'<ul class="curve-names">{"".join(names)}</ul>'
-        f'<svg class="curves" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Course over steps">'
+        f'<svg class="curves" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Course over {unit}">'
         f"{lines}{labels}{''.join(drawn)}</svg>"
     )

@@ -15,6 +15,7 @@ from services.reports.page import asset, page
 Row = Mapping[str, Any]
 _AT_EQUAL_SECONDS = "at_equal_seconds"
 _FAR = 0.1  # of a budget
+_UNITS = {"steps": "steps", "episodes": "games"}
 _HEADINGS = {"centers": "Centres", "squares": "Squares"}  # of what tasks tell besides
 
 
@@ -113,11 +114,12 @@ def _task_section(task: str, document: Row) -> str:
             f"minimisation, which sees the whole game, leave {yardstick['exploitability']:.3f}"
             + ("." if yardstick["players"] == 2 else ", without a guarantee for more than two players.")
         )
-    what = f"{what} {_budget(rows)}"
+    what, unit = f"{what} {_budget(rows)}", rows[0]["unit"]
+    courses = _courses(document, task, name, unit)
     return (
         f"<section><h2>{html.escape(task)}</h2><p>{html.escape(what)}</p>"
         f'<figure class="card">{interval_chart(marks, task)}</figure>'
-        f'<figure class="card">{curves(_courses(document, task, name), document["titles"])}</figure>{table}'
+        f'<figure class="card">{curves(courses, document["titles"], _UNITS[unit])}</figure>{table}'
         f"{_worst_variants(document, task)}"
         f"{_pairs_table(document, document['summary']['pairs_by_task'][task])}</section>"
     )
@@ -125,11 +127,11 @@ def _task_section(task: str, document: Row) -> str:
 
 def _budget(rows: Sequence[Row]) -> str:
     """What each method got, and whose runs ended far from it: an update is not cut short."""
-    unit, budget = ("games" if rows[0]["unit"] == "episodes" else "steps"), rows[0]["budget"]
-    far = [row for row in rows if abs(row[rows[0]["unit"]] / budget - 1) > _FAR]
-    said = f"Each run got {budget:,} {unit}."
+    unit, budget = rows[0]["unit"], rows[0]["budget"]
+    far = [row for row in rows if abs(row[unit] / budget - 1) > _FAR]
+    said = f"Each run got {budget:,} {_UNITS[unit]}."
     if far:
-        names = "; ".join(f"{row['method']} {row[rows[0]['unit']]:,}" for row in far)
+        names = "; ".join(f"{row['method']} {row[unit]:,}" for row in far)
         said += f" More than {_FAR:.0%} from it, because an update is not cut short: {names}."
     return said
 
@@ -169,14 +171,14 @@ def _seeds(row: Row) -> str:
     return f"{row['seeds']}, {row['diverged']} diverged" if row["diverged"] else str(row["seeds"])
 
 
-def _courses(document: Row, task: str, name: str) -> Mapping[str, Sequence[tuple[float, float]]]:
-    """By method, mean steps and mean figure at each point over the seeds."""
+def _courses(document: Row, task: str, name: str, unit: str) -> Mapping[str, Sequence[tuple[float, float]]]:
+    """By method, mean steps or episodes and mean figure at each point over the seeds."""
     points: dict[str, dict[int, list[tuple[float, float]]]] = {}
     seen: dict[tuple[str, int], int] = {}
     for row in document["rows"]:
         if row["task"] == task:
             place = seen[row["method"], row["seed"]] = seen.get((row["method"], row["seed"]), -1) + 1
-            points.setdefault(row["method"], {}).setdefault(place, []).append((row["steps"], row[name]))
+            points.setdefault(row["method"], {}).setdefault(place, []).append((row[unit], row[name]))
     return {
         method: [(sum(steps for steps, _ in each) / len(each), sum(value for _, value in each) / len(each))
                  for _, each in sorted(by_place.items())]
