@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cluster.comparison.learning_rates import learning_rate
 from cluster.comparison.methods import METHODS, RLLIB_SETTINGS, Method
 from cluster.comparison.sampling import EpisodeSampler, Start
 from cluster.runs.traces import write_trace
@@ -67,7 +68,7 @@ class Row:
     seed: int
     steps: int  # of the task, in training, those after each reset included
     episodes: int
-    seconds: float  # of training
+    seconds: float  # of one core in training: what runs beside it does not count
     mean_return: float
     by_variant: Mapping[str, float]
     figures: Mapping[str, float]  # means of what the task tells besides
@@ -116,16 +117,16 @@ def run_cell(cell: Cell, records: Path | None = None) -> Iterator[Row]:
     try:
         yield ruler.measured(training, spent)
         for point in range(1, cell.points + 1):
-            begun = time.perf_counter()
+            begun = time.process_time()
             # The last update before a measurement is one that comes nearer to its budget than none would.
             while cell.budget * point / cell.points - done() > update / 2:
                 before = done()
                 _train(training, cell)
                 update = done() - before
-                paused = time.perf_counter()
+                paused = time.process_time()
                 ruler.follow(training)
-                begun += time.perf_counter() - paused
-            spent += time.perf_counter() - begun
+                begun += time.process_time() - paused
+            spent += time.process_time() - begun
             yield ruler.measured(training, spent)
     finally:
         training.close()
@@ -203,9 +204,8 @@ class _Grouped:
         probe = task.make()
         grouping = method.grouping_settings(frozenset(probe.reset(0)))
         probe.close()
-        self._learner = SmallLearner(
-            self._policy, method.learner_settings(cell.settings), grouping, seed, critic=critic
-        )
+        settings = method.learner_settings({"learning_rate": learning_rate(method.name, cell.task), **cell.settings})
+        self._learner = SmallLearner(self._policy, settings, grouping, seed, critic=critic)
         self._sampler = EpisodeSampler(task, seed, mixes_seats=method.mixes_seats)
         self._seeds = np.random.default_rng(seed)
         self.steps = self.episodes = 0
@@ -250,7 +250,7 @@ class _Rllib:
     def __init__(self, cell: Cell, task: TensorTask) -> None:
         from cluster.comparison.rllib.training import SIDE_BY_SIDE, RllibTraining
 
-        settings = {**RLLIB_SETTINGS, **cell.settings}
+        settings = {**RLLIB_SETTINGS, "lr": learning_rate(cell.method, cell.task), **cell.settings}
         # No update may take more than the steps between two measurements, all environments as many.
         most = cell.budget * (1 if cell.unit == "steps" else task.longest)
         fitting = most // cell.points // SIDE_BY_SIDE * SIDE_BY_SIDE

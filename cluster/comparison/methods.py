@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from cluster.comparison.learning_rates import TUNED_ON, learning_rate
 from cluster.comparison.sampling import ROLE_NAME
 from grpo_core.settings import GroupingSettings, LearnerSettings
 
@@ -40,13 +41,11 @@ class Method:
         return GroupingSettings(**filled)
 
     def learner_settings(self, changes: Mapping[str, Any]) -> LearnerSettings:
-        """The settings of updates; ``changes`` are those of a sensitivity study."""
+        """The settings of updates; ``changes`` are the learning rate and what a sensitivity study varies."""
         return LearnerSettings(**{**_COMMON, **self.learner, **changes})
 
 
-# Learning rates: the best of five for each method by tests/benchmarks/comparison/learning_rates.py.
 _COMMON: Mapping[str, Any] = {
-    "learning_rate": 3e-3,
     "lr_warmup_updates": 0,
     "adam_beta2": 0.999,
     "max_grad_norm": 0.5,
@@ -58,7 +57,7 @@ _COMMON: Mapping[str, Any] = {
     "updates": 10**9,
 }
 RLLIB_SETTINGS: Mapping[str, Any] = {
-    "lr": 3e-3, "gamma": 0.99, "lambda_": 0.95, "train_batch_size": 2048, "minibatch_size": 256, "num_epochs": 10,
+    "gamma": 0.99, "lambda_": 0.95, "train_batch_size": 2048, "minibatch_size": 256, "num_epochs": 10,
     "vf_loss_coeff": 0.5, "clip_param": 0.2, "vf_clip_param": 1e9, "use_kl_loss": False, "entropy_coeff": 0.0,
     "grad_clip": 0.5,
 }  # fmt: skip
@@ -87,7 +86,7 @@ METHODS: Mapping[str, Method] = {
         Method(
             "grpo_task", "GRPO by task",
             "Whole episodes are compared within their task, and divided by that task's deviation.",
-            {"keys": ("{task}",), "scale_rewards": "group"}, {"returns": "episode", "learning_rate": 1e-2},
+            {"keys": ("{task}",), "scale_rewards": "group"}, {"returns": "episode"},
         ),
         Method(
             "grpo_start", "GRPO by same start",
@@ -125,24 +124,24 @@ METHODS: Mapping[str, Method] = {
             "grpo_pcgrad", "GRPO by task, PCGrad",
             "GRPO by task; the tasks' gradients lose what conflicts.",
             {"keys": ("{task}",), "scale_rewards": "group", "gradient_surgery": "pcgrad", "surgery_key": "{task}"},
-            {"returns": "episode", "learning_rate": 3e-4}, needs_fact="variant",
+            {"returns": "episode"}, needs_fact="variant",
         ),
         Method(
             "grpo_cagrad", "GRPO by task, CAGrad",
             "GRPO by task; the step is the one that helps the worst task most, near the mean gradient.",
             {"keys": ("{task}",), "scale_rewards": "group", "gradient_surgery": "cagrad", "surgery_key": "{task}"},
-            {"returns": "episode", "learning_rate": 1e-2}, needs_fact="variant",
+            {"returns": "episode"}, needs_fact="variant",
         ),
         Method(
             "grpo_routed", "GRPO by task, routed network",
             "GRPO by task with soft modules, between which the state chooses the routes.",
-            {"keys": ("{task}",), "scale_rewards": "group"}, {"returns": "episode", "learning_rate": 3e-4},
+            {"keys": ("{task}",), "scale_rewards": "group"}, {"returns": "episode"},
             network="routed",
         ),
         Method(
             "grpo_no_seats", "GRPO, seats mixed",
             "Whole episodes of all seats are compared with one another: what grouping by seat is held against.",
-            {"keys": (BY_SEAT,), "scale_rewards": "batch"}, {"returns": "episode", "learning_rate": 1e-3},
+            {"keys": (BY_SEAT,), "scale_rewards": "batch"}, {"returns": "episode"},
             mixes_seats=True,
         ),
     )
@@ -151,7 +150,8 @@ METHODS: Mapping[str, Method] = {
 
 def settings_digest() -> str:
     """Name what all methods' runs depend on, so that runs of other settings are not mixed with them."""
-    settings = {"common": dict(_COMMON), "rllib": dict(RLLIB_SETTINGS)}
+    rates = {task: {name: learning_rate(name, task) for name in METHODS} for task in TUNED_ON}
+    settings = {"common": dict(_COMMON), "rllib": dict(RLLIB_SETTINGS), "rates": rates}
     texts = dict.fromkeys(("title", "does"), "")  # a better wording is no other method
     settings |= {name: {**asdict(method), **texts} for name, method in METHODS.items()}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=dict).encode()).hexdigest()[:16]

@@ -16,6 +16,7 @@ from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaski
 from ray.tune.registry import register_env
 from torch import Tensor, nn
 
+from cluster.comparison.rllib.clipping import ClippedApart
 from cluster.comparison.rllib.environments import COUNTED, Counted, OneSeat, SeveralSeats, is_masked
 from grpo_core.seeds import derive_seed
 from grpo_core.small_networks.distributions import Distribution, Numbered, Vectors
@@ -59,7 +60,7 @@ class RllibTraining:
                 rollout_fragment_length=_stretch(task, settings["train_batch_size"]),
             )
             .learners(num_learners=0)
-            .training(**settings)
+            .training(learner_class=ClippedApart, **settings)
             .debugging(seed=seed, log_level="ERROR")
         )
         if several or self._masked:

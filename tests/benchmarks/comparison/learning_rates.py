@@ -1,8 +1,8 @@
-"""One learning rate for each method of ``entente compare``: ``python -m tests.benchmarks.comparison.learning_rates``.
+"""The learning rates of ``entente compare``: ``python -m tests.benchmarks.comparison.learning_rates --out FILE``.
 
-Every method gets the same five rates, the same tasks as far as it runs on them, and the same seeds, which the study
-does not have. For each task the rates are ranked by the mean over seeds of what the last measurement counts as; the
-rate with the lowest mean rank over tasks is the method's. On a tie it is the one nearer to the middle of the five.
+For each kind of task every method that the study has on one of that kind gets the same five rates on the same task,
+with the same two seeds, which the study does not have. A run counts with the mean of its last three measurements of
+five, the one before training left out; the rate with the best mean over seeds is taken.
 """
 
 from __future__ import annotations
@@ -19,53 +19,57 @@ from statistics import fmean
 from typing import Any
 
 from cluster.comparison.cell import Cell, run_cell
+from cluster.comparison.learning_rates import RATES, TUNED_ON
 from cluster.comparison.methods import METHODS
 from cluster.comparison.plans import PLANS
 from cluster.comparison.sensitivity.trials import goodness
 from cluster.runs.provenance import commit, provenance
 from grpo_core.errors import DivergenceError
 
-RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 SEEDS = (1000, 1001)
-TASKS = {"cartpole_family": 60_000, "half_cheetah": 60_000, "leduc_poker": 30_000}  # and their steps
-LATE = 3  # of five measurements, the first at the start: what counts is the mean from this one on
+POINTS, LATE = 5, 3  # measurements in training, and how many of them count
+BUDGETS = {
+    "cartpole_family": 60_000, "half_cheetah": 60_000, "leduc_poker": 30_000, "navigation": 15_000, "breakout": 30_000,
+    "diplomacy_random": 700,
+}  # fmt: skip
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Every method with each task that it is tuned on: one of each kind that the study has it on."""
+    found = [
+        (method, TUNED_ON[plan.task])
+        for plan in PLANS["study"].tasks
+        for method in plan.methods
+        if not METHODS[method].needs_fact or plan.task == "cartpole_family"
+    ]
+    return sorted(set(found), key=lambda pair: (list(BUDGETS).index(pair[1]), list(METHODS).index(pair[0])))
 
 
 def cells() -> Iterator[tuple[Cell, float]]:
-    """Every run with its rate: of the methods that the study has on a task."""
+    """Every run with its rate."""
     plans = {plan.task: plan for plan in PLANS["study"].tasks}
-    for task, steps in TASKS.items():
-        for method in METHODS.values():
-            if method.name not in plans[task].methods or (method.needs_fact and task != "cartpole_family"):
-                continue
-            name = "lr" if method.kind == "rllib" else "learning_rate"
-            for rate in RATES:
-                for seed in SEEDS:
-                    yield Cell(method.name, task, seed, steps, 5, plans[task].episodes_per_update, {name: rate}), rate
+    for method, task in pairs():
+        name = "lr" if METHODS[method].kind == "rllib" else "learning_rate"
+        per_update, unit = plans[task].episodes_per_update, plans[task].unit
+        for rate in RATES:
+            for seed in SEEDS:
+                yield Cell(method, task, seed, BUDGETS[task], POINTS, per_update, {name: rate}, unit=unit), rate
 
 
-def run(cell: Cell) -> list[dict[str, Any]]:
-    """Run one, in a process of its own; one that diverged counts as it was at its start."""
+def run(cell: Cell) -> list[float]:
+    """Run one, in a process of its own: how good it was at each measurement; at its start where it had diverged."""
     logging.disable(logging.WARNING)
-    rows: list[dict[str, Any]] = []
+    found: list[float] = []
     try:
-        rows.extend(row.as_json for row in run_cell(cell))
+        found.extend(goodness(row.as_json) for row in run_cell(cell))
     except DivergenceError:
-        rows = rows[:1] * (cell.points + 1)
-    return rows
+        found = found[:1] * (POINTS + 1)
+    return found
 
 
-def chosen(found: Mapping[str, Mapping[str, Mapping[float, float]]]) -> dict[str, float]:
-    """By method, the rate with the lowest mean rank; ``found`` has by method, task and rate how good it was."""
-    best = {}
-    for method, by_task in found.items():
-        ranks: defaultdict[float, list[int]] = defaultdict(list)
-        for by_rate in by_task.values():
-            for rank, rate in enumerate(sorted(RATES, key=lambda each: -by_rate[each])):
-                ranks[rate].append(rank)
-        middle = len(RATES) // 2
-        best[method] = min(RATES, key=lambda rate: (fmean(ranks[rate]), abs(RATES.index(rate) - middle)))
-    return best
+def best_rate(by_rate: Mapping[str, list[list[float]]]) -> float:
+    """The rate whose runs were best late in training; ``by_rate`` has the measurements of each seed."""
+    return float(max(by_rate, key=lambda rate: fmean(fmean(course[-LATE:]) for course in by_rate[rate])))
 
 
 def main() -> None:
@@ -75,31 +79,29 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
     all_cells = list(cells())
-    runs = []
-    with get_context("spawn").Pool(arguments.processes, maxtasksperchild=20) as pool:
-        for done, rows in enumerate(pool.imap(run, [cell for cell, _ in all_cells]), 1):
-            runs.append(rows)
-            print(f"{done} of {len(all_cells)} runs", end="\r", file=sys.stderr, flush=True)
-    scores: defaultdict[str, defaultdict[str, defaultdict[float, list[float]]]] = defaultdict(
+    courses: defaultdict[str, defaultdict[str, defaultdict[str, list[list[float]]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
-    for (cell, rate), rows in zip(all_cells, runs, strict=True):
-        scores[cell.method][cell.task][rate].append(fmean(map(goodness, rows[LATE:])))
-    means = {
-        method: {task: {rate: fmean(values) for rate, values in by_rate.items()} for task, by_rate in by_task.items()}
-        for method, by_task in scores.items()
+    with get_context("spawn").Pool(arguments.processes, maxtasksperchild=20) as pool:
+        runs = pool.imap(run, [cell for cell, _ in all_cells])
+        for done, ((cell, rate), course) in enumerate(zip(all_cells, runs, strict=True), 1):
+            courses[cell.task][cell.method][f"{rate:g}"].append([round(value, 4) for value in course])
+            print(f"{done} of {len(all_cells)} runs", end="\r", file=sys.stderr, flush=True)
+    chosen = {
+        task: {method: best_rate(by_rate) for method, by_rate in by_method.items()}
+        for task, by_method in courses.items()
     }
-    best = chosen(means)
-    for method, by_task in means.items():
-        print(f"{method}: {best[method]:g}")
-        for task, by_rate in by_task.items():
-            print(f"  {task:20}" + "".join(f"{rate:>9g}: {value:8.3f}" for rate, value in by_rate.items()))
+    for task, by_method in chosen.items():
+        print(task)
+        for method, rate in by_method.items():
+            late = {name: fmean(fmean(each[-LATE:]) for each in kept) for name, kept in courses[task][method].items()}
+            print(f"  {method:16}{rate:<8g}" + "".join(f"{name:>8}: {value:8.3f}" for name, value in late.items()))
     machine = provenance()
-    record = {
+    record: dict[str, Any] = {
         "commit": commit(), "machine": f"{machine['cpus']} cores, {machine['processor']}",
-        "tasks": TASKS, "seeds": SEEDS, "chosen": best, "means": means,
+        "budgets": BUDGETS, "seeds": SEEDS, "chosen": chosen, "courses": courses,
     }  # fmt: skip
-    arguments.out.write_text(json.dumps(record, indent=1))
+    arguments.out.write_text(json.dumps(record, indent=None, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from services.environments.tensor_task import Action, Actions, TaskError, Tensor
 
 SEAT = "PLAYER"
 _BYTE = 255.0
+_SERVES = 2  # steps: a machine that repeats the action before at random loses one serve in 256
 _MOTION = 8.0  # a byte moves by few of its 256 values from one step to the next
 
 
@@ -19,9 +20,9 @@ class GymnasiumGame(TensorGame):
     """One environment; its single seat is ``PLAYER``."""
 
     def __init__(self, environment: Any, serve: int | None = None) -> None:
-        """``serve`` is the action that brings the ball into play; it takes the place of the first one of each life."""
+        """``serve`` is the action that brings the ball into play: it takes the place of the first ones of each life."""
         self._environment, self._serve = environment, serve
-        self._lives, self._serves = 0, False
+        self._lives = self._serves_left = 0
         self._has_bytes = environment.observation_space.dtype == np.uint8
         self._observation = self._seen = np.zeros(0, np.float32)
         self._over = True
@@ -31,7 +32,7 @@ class GymnasiumGame(TensorGame):
         """See ``TensorGame.reset``; there are no facts of a start."""
         observation, told = self._environment.reset(seed=seed)
         self._see(observation, at_start=True)
-        self._lives, self._serves = int(told.get("lives", 0)), self._serve is not None
+        self._lives, self._serves_left = int(told.get("lives", 0)), _SERVES
         self._over = self._cut_off = False
         return {}
 
@@ -43,18 +44,19 @@ class GymnasiumGame(TensorGame):
     def observation(self, seat: str) -> FloatArray:  # noqa: ARG002
         """The environment's observation as one vector.
 
-        Bytes, such as a machine's memory, lie in [-1, 1], followed by how much each changed in the last step: one
-        moment does not say where a ball flies.
+        Bytes, such as a machine's memory, lie in [-1, 1], followed by how much each changed in the last step, times 8
+        and cut at 1: one moment does not say where a ball flies.
         """
         return self._observation
 
     def step(self, chosen: Mapping[str, Action]) -> Mapping[str, float]:
         """Take the action; the reward is the environment's."""
-        action = self._serve if self._serves else chosen[SEAT]
+        serves = self._serve is not None and self._serves_left > 0
+        action = self._serve if serves else chosen[SEAT]
         observation, reward, over, cut_off, told = self._environment.step(action)
         self._see(observation, at_start=False)
         lives = int(told.get("lives", 0))
-        self._serves = self._serve is not None and lives < self._lives
+        self._serves_left = _SERVES if lives < self._lives else self._serves_left - serves
         self._lives = lives
         self._over = bool(over or cut_off)
         self._cut_off = bool(cut_off and not over)
@@ -101,7 +103,7 @@ class GymnasiumTask(TensorTask):
     ) -> None:
         """``register`` makes the environment known to gymnasium; ``extra`` is what installs its packages.
 
-        With ``serve`` that action takes the place of the first one of each life: without it no ball comes into play.
+        With ``serve`` that action takes the place of the first ones of each life: without it no ball comes into play.
 
         Raises TaskError if a package is missing.
         """

@@ -1,11 +1,8 @@
 """What is run: by seed first, without methods that a task has no use for."""
 
-import json
-from pathlib import Path
-
 import pytest
 
-from cluster.comparison.methods import METHODS, RLLIB_SETTINGS
+from cluster.comparison.methods import METHODS
 from cluster.comparison.plans import PLANS, Plan, TaskPlan
 from cluster.errors import RunError
 from grpo_core.settings import GroupingSettings, LearnerSettings
@@ -46,15 +43,6 @@ def test_every_method_has_settings_that_are_valid_for_every_kind_of_task():
         for facts in (frozenset(), frozenset({"variant"})):
             assert isinstance(method.grouping_settings(facts), GroupingSettings)
         assert isinstance(method.learner_settings({"learning_rate": 1e-4}), LearnerSettings)
-
-
-def test_every_method_has_the_learning_rate_that_was_recorded_as_its_best():
-    record = Path(__file__).parents[3] / "benchmarks/comparison/learning_rates.json"
-    chosen = json.loads(record.read_text())["chosen"]
-    assert chosen.keys() == METHODS.keys()
-    for name, method in METHODS.items():
-        is_rllib = method.kind == "rllib"
-        assert (RLLIB_SETTINGS["lr"] if is_rllib else method.learner_settings({}).learning_rate) == chosen[name]
 
 
 def test_no_update_of_ours_has_fewer_episodes_than_a_group_needs():
