@@ -46,9 +46,9 @@ def compare(
 ) -> None:
     """Compare ways to learn: GRPO with several groupings, REINFORCE and PPO, RLlib's among them.
 
-    Small networks learn control problems and games of OpenSpiel in equal numbers of steps, over several seeds. Tasks
-    whose packages are not installed are left out, with a line that says so. What is done is kept: after a stop or a
-    crash --resume runs the rest.
+    Small networks learn control problems and games of OpenSpiel in equal numbers of steps, and Diplomacy in equal
+    numbers of games, over several seeds. Tasks whose packages are not installed are left out, with a line that says so.
+    What is done is kept: after a stop or a crash --resume runs the rest.
 
     A study of settings says how much each matters, shows the surface over the two that matter most, and recommends
     settings on a broad plateau rather than those of the best single trial. Its method is grpo_time and its task

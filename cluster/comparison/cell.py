@@ -1,4 +1,4 @@
-"""One run of a comparison: a method on a task with a seed, within a number of steps, measured at fixed points."""
+"""One run of a comparison: a method on a task with a seed, within a budget, measured at fixed points."""
 
 from __future__ import annotations
 

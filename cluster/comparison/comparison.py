@@ -108,7 +108,7 @@ def _claim(out: Path, plan: Plan, *, resume: bool) -> None:
         if not resume:
             raise RunError(f"{out} holds a comparison already: add --resume to go on with it, or name another folder")
         kept = json.loads(path.read_bytes())
-        if _without_seeds(kept) != _without_seeds(json.loads(json_bytes(wanted))):
+        if not isinstance(kept, dict) or _without_seeds(kept) != _without_seeds(json.loads(json_bytes(wanted))):
             raise RunError(
                 f"{out} holds another comparison: repeat the options that it was begun with; if these are the same, "
                 "the methods' settings have changed since: name a new folder"
@@ -124,7 +124,7 @@ def _claim(out: Path, plan: Plan, *, resume: bool) -> None:
 
 
 def _without_seeds(plan: dict[str, Any]) -> dict[str, Any]:
-    return {**plan, "tasks": [{**task, "seeds": None} for task in plan["tasks"]]}
+    return {**plan, "tasks": [{**task, "seeds": None} for task in plan.get("tasks", [])]}
 
 
 def _read(folder: Path, cell: Cell) -> Finished | None:
@@ -173,11 +173,14 @@ def _finish(cell: Cell, folder: str) -> Finished:
         rows.extend(run_cell(cell, records))
     except DivergenceError as diverged:
         error = str(diverged)
+        reached = rows[-1]
         for point in range(len(rows), cell.points + 1):
             spent = round(cell.budget * point / cell.points)
-            steps = spent if cell.unit == "steps" else rows[-1].steps
-            episodes = spent if cell.unit == "episodes" else rows[-1].episodes
-            rows.append(replace(rows[0], steps=steps, episodes=episodes, seconds=rows[-1].seconds))
+            # Both go on as they did, so that what follows the divergence counts in means over steps.
+            done = max(reached.steps if cell.unit == "steps" else reached.episodes, 1)
+            steps = spent if cell.unit == "steps" else round(max(reached.steps, 1) * spent / done)
+            episodes = spent if cell.unit == "episodes" else round(max(reached.episodes, 1) * spent / done)
+            rows.append(replace(rows[0], steps=steps, episodes=episodes, seconds=reached.seconds))
     found = Finished(cell, tuple(row.as_json for row in rows), error, commit=commit())
     kept = {"rows": found.rows, "error": error, "commit": found.commit}
     write_atomically(Path(folder) / f"{cell.name}.json", json_bytes(kept))

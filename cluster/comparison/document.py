@@ -53,7 +53,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         game = own[0].get("exploitability") is not None
         name = "exploitability" if game else "return"
         own.sort(key=lambda row: row[name] if game else -row[name])
-        yield f"{task}: {name} after {own[0]['budget']:,} {own[0]['unit']}, {own[0]['seeds']} seeds"
+        unit = "games" if own[0]["unit"] == "episodes" else "steps"
+        yield f"{task}: {name} after {own[0]['budget']:,} {unit}, {own[0]['seeds']} seeds"
         for row in own:
             interval = row[f"{name}_ci95"]
             digits = 3 if game else 1

@@ -13,7 +13,7 @@ import numpy as np
 
 from cluster.comparison.comparison import Finished
 from grpo_core.statistics.aggregate import aggregate_score, lowest_mean, performance_profile
-from grpo_core.statistics.estimate import Estimate
+from grpo_core.statistics.estimate import UNBOUNDED, Estimate
 from grpo_core.statistics.improvement import probability_of_improvement
 from grpo_core.statistics.means import stratified_mean
 from grpo_core.statistics.permutation import permutation_p_value
@@ -24,6 +24,7 @@ from services.environments.tensor_task import TensorTask
 SIGNIFICANT = 0.05
 ONE_GROUP = "grpo_batch"  # the method that compares all with all
 PROFILE = tuple(round(0.1 * number, 1) for number in range(13))  # thresholds of the normalised score
+_NO_LESS = (0.0, math.inf)  # exploitability is not negative
 Values = dict[str, dict[str, list[float]]]  # by method and task, one of each seed
 
 
@@ -77,6 +78,8 @@ def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, av
         "seeds": len(own),
         "unit": own[0].cell.unit,
         "budget": own[0].cell.budget,
+        "least": min(run.rows[-1][own[0].cell.unit] for run in own),  # of the budget
+        "most": max(run.rows[-1][own[0].cell.unit] for run in own),
         "steps": round(fmean(run.rows[-1]["steps"] for run in own)),
         **_with_interval("return", stratified_mean({"": last})),
         "worst_seed": min(last),
@@ -96,17 +99,20 @@ def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, av
     }
     if variants := own[0].rows[-1]["by_variant"]:
         worst = [min(run.rows[-1]["by_variant"].values()) for run in own]
-        balance = [min(run.rows[-1]["by_variant"].values()) / max(run.rows[-1]["by_variant"].values()) for run in own]
         row |= _with_interval("worst_variant", stratified_mean({"": worst}))
-        row |= _with_interval("balance", stratified_mean({"": balance}, (0.0, 1.0)))  # worst over best variant
-        fair = [fairness(list(run.rows[-1]["by_variant"].values())) for run in own]
-        row |= _with_interval("fairness", stratified_mean({"": fair}, (0.0, 1.0)))
+        shares = [list(run.rows[-1]["by_variant"].values()) for run in own]
+        comparable = all(min(each) >= 0 < max(each) for each in shares)
+        balance = [min(each) / max(each) for each in shares] if comparable else []  # worst over best variant
+        row |= _with_interval("balance", stratified_mean({"": balance}, (0.0, 1.0)))
+        row |= _with_interval(
+            "fairness", stratified_mean({"": [*map(fairness, shares)] if comparable else []}, (0.0, 1.0))
+        )
         row["by_variant"] = {name: fmean(run.rows[-1]["by_variant"][name] for run in own) for name in variants}
     for name in own[0].rows[-1]["figures"]:
         row |= _with_interval(name, stratified_mean({"": [float(run.rows[-1]["figures"][name]) for run in own]}))
     if task in gaps.get(method, {}):
-        row |= _with_interval("exploitability", stratified_mean({"": gaps[method][task]}, (0.0, math.inf)))
-        row |= _with_interval("average_exploitability", stratified_mean({"": average[method][task]}, (0.0, math.inf)))
+        row |= _with_interval("exploitability", stratified_mean({"": gaps[method][task]}, _NO_LESS))
+        row |= _with_interval("average_exploitability", stratified_mean({"": average[method][task]}, _NO_LESS))
         row["worst_seed"] = max(gaps[method][task])
         row["uniform_exploitability"] = fmean(float(run.rows[0]["exploitability"]) for run in own)
     return row
@@ -139,13 +145,19 @@ def _equal_seconds(runs: Sequence[Finished]) -> list[dict[str, Any]]:
     for task in dict.fromkeys(run.cell.task for run in runs):
         own = [run for run in runs if run.cell.task == task]
         name = "exploitability" if "exploitability" in own[0].rows[-1] else "return"
-        seconds = min(float(run.rows[-1]["seconds"]) for run in own)
+        whole = [run for run in own if not run.error] or own  # one that diverged stopped early
+        seconds = min(float(run.rows[-1]["seconds"]) for run in whole)
         reached: defaultdict[str, list[float]] = defaultdict(list)
         for run in own:
             times = [float(row["seconds"]) for row in run.rows]
             reached[run.cell.method].append(float(np.interp(seconds, times, [float(row[name]) for row in run.rows])))
         found += [
-            {"task": task, "method": method, "seconds": seconds, **_with_interval(name, stratified_mean({"": values}))}
+            {
+                "task": task,
+                "method": method,
+                "seconds": seconds,
+                **_with_interval(name, stratified_mean({"": values}, _NO_LESS if name != "return" else UNBOUNDED)),
+            }
             for method, values in reached.items()
         ]
     return found
@@ -154,10 +166,9 @@ def _equal_seconds(runs: Sequence[Finished]) -> list[dict[str, Any]]:
 def fairness(returns: Sequence[float]) -> float:
     """Return Jain's index of how evenly variants fare: 1 where all have as much, 1 / n where one has everything.
 
-    ``returns`` are not negative (Jain, Chiu and Hawe, DEC Research Report TR-301, 1984). 1 where all are 0.
+    ``returns`` are not negative, and one is above 0 (Jain, Chiu and Hawe, DEC Research Report TR-301, 1984).
     """
-    squares = sum(value * value for value in returns)
-    return sum(returns) ** 2 / (len(returns) * squares) if squares > 0 else 1.0
+    return sum(returns) ** 2 / (len(returns) * sum(value * value for value in returns))
 
 
 def _only(values: Values, task: str) -> Values:

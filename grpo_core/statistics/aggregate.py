@@ -34,13 +34,13 @@ def interquartile_mean(scores: Mapping[str, Sequence[float]]) -> float:
 def aggregate_score(
     scores: Mapping[str, Sequence[float]], generator: np.random.Generator, *, level: float = LEVEL
 ) -> Estimate:
-    """Return the interquartile mean with its interval; none where each task has one run.
+    """Return the interquartile mean with its interval; none where a task has one run.
 
     Raises ValueError without scores.
     """
     values, weights = _flat(scores)
     mean = float(_middle_mean(values[None], weights[None])[0])
-    if max(map(len, scores.values())) < 2:
+    if min(map(len, scores.values())) < 2:
         return Estimate(mean, None, None, len(values))
     drawn = _middle_mean(_resampled(scores, generator), np.broadcast_to(weights, (RESAMPLES, len(values))))
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
@@ -61,7 +61,7 @@ def performance_profile(
     values, weights = _flat(scores)
     above = np.asarray(thresholds, np.float64)
     shares = ((values[None] > above[:, None]) * weights).sum(1) / weights.sum()
-    if max(map(len, scores.values())) < 2:
+    if min(map(len, scores.values())) < 2:
         return [Estimate(float(share), None, None, len(values)) for share in shares]
     resampled = _resampled(scores, generator)
     found = []

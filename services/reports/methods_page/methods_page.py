@@ -14,7 +14,6 @@ from services.reports.page import asset, page
 
 Row = Mapping[str, Any]
 _AT_EQUAL_SECONDS = "at_equal_seconds"
-_FAR = 0.1  # of a budget
 _UNITS = {"steps": "steps", "episodes": "games"}
 _HEADINGS = {"centers": "Centres", "squares": "Squares"}  # of what tasks tell besides
 
@@ -36,8 +35,8 @@ def methods_body(document: Row) -> str:
     tasks = list(dict.fromkeys(row["task"] for row in document["summary"]["by_task"]))
     title = html.escape(_page_title(document))
     parts = [
-        f"<header><h1>{title}</h1><p class='soft'>On each task all methods have equally many steps, or games where it "
-        "says so. Lines are 95 % intervals over seeds.</p></header>",
+        f"<header><h1>{title}</h1><p class='soft'>All methods have equally many steps of a task; in Diplomacy, equally "
+        "many games. Lines are 95 % intervals over seeds.</p></header>",
         *(_over_tasks(document, each) for each in document["summary"]["over_tasks"] if len(each["rows"]) > 1),
         *(_task_section(task, document) for task in tasks),
         _pairs_section(document),
@@ -67,7 +66,7 @@ def _over_tasks(document: Row, table_of: Row) -> str:
     return (
         f"<section><h2>Over {len(table_of['tasks'])} tasks</h2><p>The interquartile mean of scores, random play at 0 "
         f"and a solved task at 1, over {html.escape(tasks)}. The table has the share of runs above "
-        "each score, each with its own interval.</p>"
+        "each score, each with its own interval. The lowest of several noisy means is biased downwards.</p>"
         f'<figure class="card">{interval_chart(marks, "Interquartile means")}</figure>{table}</section>'
     )
 
@@ -90,7 +89,8 @@ def _task_section(task: str, document: Row) -> str:
         columns += [("Fairness", "fairness", 2)]
     columns += [(_HEADINGS.get(each, each), each, 1 if each == "centers" else 3) for each in rows[0]["figures"]]
     after = {row["method"]: row for row in document["summary"]["equal_seconds"] if row["task"] == task}
-    columns.append((f"{columns[0][0]} after {after[rows[0]['method']]['seconds']:.0f} s", _AT_EQUAL_SECONDS, digits))
+    measured = "Exploitability" if game else "Return"
+    columns.append((f"{measured} after {after[rows[0]['method']]['seconds']:.3g} s", _AT_EQUAL_SECONDS, digits))
     rows = [row | _renamed(after[row["method"]], name, _AT_EQUAL_SECONDS) for row in rows]
     if not game:
         columns += [("More than untrained", "gain", 1), ("Mean over steps", "area", 1)]
@@ -126,14 +126,13 @@ def _task_section(task: str, document: Row) -> str:
 
 
 def _budget(rows: Sequence[Row]) -> str:
-    """What each method got, and whose runs ended far from it: an update is not cut short."""
-    unit, budget = rows[0]["unit"], rows[0]["budget"]
-    far = [row for row in rows if abs(row[unit] / budget - 1) > _FAR]
-    said = f"Each run got {budget:,} {_UNITS[unit]}."
-    if far:
-        names = "; ".join(f"{row['method']} {row[unit]:,}" for row in far)
-        said += f" More than {_FAR:.0%} from it, because an update is not cut short: {names}."
-    return said
+    """What each run was to get, and what runs got; ``rows`` are of one task."""
+    unit, budget = _UNITS[rows[0]["unit"]], rows[0]["budget"]
+    least, most = min(row["least"] for row in rows), max(row["most"] for row in rows)
+    said = f"Each run was to get {budget:,} {unit}."
+    if least == most == budget:
+        return said
+    return f"{said} An update is not cut short, so runs ended between {least:,} and {most:,}."
 
 
 def _renamed(row: Row, name: str, new: str) -> dict[str, Any]:
@@ -192,9 +191,10 @@ def _pairs_section(document: Row) -> str:
         return ""
     sure = [row for row in pairs if row["significant"]]
     return (
-        f"<section><h2>What is significant, and what is not</h2><p>{len(sure)} of {len(pairs)} differences over all "
-        "tasks that two methods share are, at 0.05 by a permutation test, after Holm's correction for all of them; the "
-        f"others chance alone may make. Each task has its own pairs above.</p>{_pairs_table(document, pairs)}</section>"
+        f"<section><h2>What is significant, and what is not</h2><p>{len(sure)} of {len(pairs)} differences "
+        "between two methods, over the tasks that both have, are significant at 0.05 (permutation test, Holm's "
+        f"correction for {len(pairs)} pairs). Chance may explain the others. The pairs of each task above are "
+        f"corrected for that task's pairs alone.</p>{_pairs_table(document, pairs)}</section>"
     )
 
 

@@ -99,6 +99,25 @@ def test_methods_are_also_held_against_one_another_at_the_time_of_the_fastest():
     assert found["grpo_time"]["return"] == 120  # half-way to its measurement after 8 s
 
 
+def test_a_run_that_diverged_does_not_set_the_time_of_its_task():
+    diverged = run("grpo_time", "cartpole", 0, [20, 20, 20])
+    for row in diverged.rows:
+        row["seconds"] = 0.0
+    diverged = Finished(diverged.cell, diverged.rows, "loss is not finite")
+    whole = [run("grpo_batch", "cartpole", seed, [20, 60, 100]) for seed in range(2)]
+    found = {row["method"]: row for row in summarised([diverged, *whole], TASKS)["equal_seconds"]}
+    assert found["grpo_batch"]["seconds"] == 4
+    assert (found["grpo_batch"]["return"], found["grpo_time"]["return"]) == (100, 20)
+
+
+@pytest.mark.parametrize("variants", [{"a": 0.0, "b": 0.0}, {"a": -100.0, "b": -1.0}, {"a": -1.0, "b": 5.0}])
+def test_what_is_no_share_of_a_best_variant_is_left_out(variants):
+    runs = [run("grpo_task", "cartpole_family", seed, [5, 30], by_variant=variants) for seed in range(2)]
+    row = row_of(summarised(runs, TASKS), "cartpole_family", "grpo_task")
+    assert row["balance"] is row["fairness"] is None
+    assert row["worst_variant"] == min(variants.values())
+
+
 def test_pairs_are_told_for_each_task_too_and_corrected_within_it():
     runs = [run(method, task, seed, [20, value + seed])
             for task in ("cartpole", "cartpole_family")
@@ -112,9 +131,7 @@ def test_pairs_are_told_for_each_task_too_and_corrected_within_it():
         assert all(row["p_corrected"] == pytest.approx(3 * min(each["p"] for each in pairs), rel=0.5) for row in pairs)
 
 
-@pytest.mark.parametrize(
-    ("returns", "index"), [([5.0, 5.0, 5.0], 1), ([9.0, 0.0, 0.0], 1 / 3), ([1.0, 3.0], 16 / 20), ([0.0, 0.0], 1)]
-)
+@pytest.mark.parametrize(("returns", "index"), [([5.0, 5.0, 5.0], 1), ([9.0, 0.0, 0.0], 1 / 3), ([1.0, 3.0], 16 / 20)])
 def test_fairness_is_jains_index(returns, index):
     assert fairness(returns) == pytest.approx(index)
 
