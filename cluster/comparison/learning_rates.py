@@ -26,7 +26,23 @@ TUNED_ON: Mapping[str, str] = {
     "kuhn_poker(players=3)": _POKER,
 }
 _USUAL = 3e-3
-_OTHERS: Mapping[str, Mapping[str, float]] = {}  # what is not the usual rate, by the task that it was found on
+_OTHERS: Mapping[str, Mapping[str, float]] = {  # what is not the usual rate, by the task that it was found on
+    "cartpole_family": {
+        "rllib_ppo": 3e-4,
+        "ppo_grouped": 3e-4,
+        "reinforce_time": 1e-2,
+        "grpo_batch": 3e-4,
+        "grpo_task": 1e-2,
+        "grpo_pcgrad": 3e-4,
+        "grpo_cagrad": 1e-2,
+        "grpo_routed": 3e-4,
+    },
+    "half_cheetah": {"rllib_ppo": 1e-2, "grpo_time": 1e-3},
+    "leduc_poker": {"rllib_ppo": 1e-2, "grpo_time": 1e-2, "grpo_no_seats": 1e-3},
+    "navigation": {"rllib_ppo": 1e-4, "ppo_grouped": 1e-3, "grpo_batch": 3e-4, "grpo_no_seats": 1e-3},
+    "breakout": {"ppo_grouped": 1e-3, "grpo_batch": 1e-2},
+    "diplomacy_random": {"ppo_grouped": 1e-2, "grpo_time": 1e-2},
+}
 
 
 def learning_rate(method: str, task: str) -> float:
