@@ -15,7 +15,7 @@ from grpo_core.checkpoints.atomic_write import write_atomically
 from services.environments.tensor_tasks.catalogue import make_task
 from services.environments.tensor_tasks.open_spiel.exploitability import PASSES, regret_minimised
 from services.environments.tensor_tasks.open_spiel.spiel_task import SpielTask
-from services.reports.methods_page.methods_page import methods_page
+from services.reports.methods_page.methods_page import UNITS, methods_page
 from services.reports.page import write_page
 
 
@@ -53,8 +53,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         game = own[0].get("exploitability") is not None
         name = "exploitability" if game else "return"
         own.sort(key=lambda row: row[name] if game else -row[name])
-        unit = "games" if own[0]["unit"] == "episodes" else "steps"
-        yield f"{task}: {name} after {own[0]['budget']:,} {unit}, {own[0]['seeds']} seeds"
+        yield f"{task}: {name} after {own[0]['budget']:,} {UNITS[own[0]['unit']]}, {own[0]['seeds']} seeds"
         for row in own:
             interval = row[f"{name}_ci95"]
             digits = 3 if game else 1

@@ -14,7 +14,7 @@ from services.reports.page import asset, page
 
 Row = Mapping[str, Any]
 _AT_EQUAL_SECONDS = "at_equal_seconds"
-_UNITS = {"steps": "steps", "episodes": "games"}
+UNITS = {"steps": "steps", "episodes": "games"}  # how people call what a budget counts
 _HEADINGS = {"centers": "Centres", "squares": "Squares"}  # of what tasks tell besides
 
 
@@ -36,7 +36,7 @@ def methods_body(document: Row) -> str:
     title = html.escape(_page_title(document))
     parts = [
         f"<header><h1>{title}</h1><p class='soft'>All methods have equally many steps of a task; in Diplomacy, equally "
-        "many games. Lines are 95 % intervals over seeds.</p></header>",
+        "many games. Lines are 95 % intervals over seeds. Seconds are of one core, in training.</p></header>",
         *(_over_tasks(document, each) for each in document["summary"]["over_tasks"] if len(each["rows"]) > 1),
         *(_task_section(task, document) for task in tasks),
         _pairs_section(document),
@@ -90,7 +90,8 @@ def _task_section(task: str, document: Row) -> str:
     columns += [(_HEADINGS.get(each, each), each, 1 if each == "centers" else 3) for each in rows[0]["figures"]]
     after = {row["method"]: row for row in document["summary"]["equal_seconds"] if row["task"] == task}
     measured = "Exploitability" if game else "Return"
-    columns.append((f"{measured} after {after[rows[0]['method']]['seconds']:.3g} s", _AT_EQUAL_SECONDS, digits))
+    seconds = after[rows[0]["method"]]["seconds"]
+    columns.append((f"{measured} after {seconds:,.{0 if seconds >= 10 else 1}f} s", _AT_EQUAL_SECONDS, digits))
     rows = [row | _renamed(after[row["method"]], name, _AT_EQUAL_SECONDS) for row in rows]
     if not game:
         columns += [("More than untrained", "gain", 1), ("Mean over steps", "area", 1)]
@@ -119,7 +120,7 @@ def _task_section(task: str, document: Row) -> str:
     return (
         f"<section><h2>{html.escape(task)}</h2><p>{html.escape(what)}</p>"
         f'<figure class="card">{interval_chart(marks, task)}</figure>'
-        f'<figure class="card">{curves(courses, document["titles"], _UNITS[unit])}</figure>{table}'
+        f'<figure class="card">{curves(courses, document["titles"], UNITS[unit])}</figure>{table}'
         f"{_worst_variants(document, task)}"
         f"{_pairs_table(document, document['summary']['pairs_by_task'][task])}</section>"
     )
@@ -127,12 +128,13 @@ def _task_section(task: str, document: Row) -> str:
 
 def _budget(rows: Sequence[Row]) -> str:
     """What each run was to get, and what runs got; ``rows`` are of one task."""
-    unit, budget = _UNITS[rows[0]["unit"]], rows[0]["budget"]
+    unit, budget = UNITS[rows[0]["unit"]], rows[0]["budget"]
     least, most = min(row["least"] for row in rows), max(row["most"] for row in rows)
     said = f"Each run was to get {budget:,} {unit}."
     if least == most == budget:
         return said
-    return f"{said} An update is not cut short, so runs ended between {least:,} and {most:,}."
+    ended = f"at {least:,}" if least == most else f"between {least:,} and {most:,}"
+    return f"{said} An update is not cut short, so runs ended {ended}."
 
 
 def _renamed(row: Row, name: str, new: str) -> dict[str, Any]:
@@ -142,11 +144,11 @@ def _renamed(row: Row, name: str, new: str) -> dict[str, Any]:
 def _worst_variants(document: Row, task: str) -> str:
     """What groups bring the worst variant of a task, against one group for all."""
     found = [row for row in document["summary"]["by_task"] if row["task"] == task]
-    if found[0].get("fairness") is None:
+    if not any(row.get("by_variant") for row in found):
         return ""
     fair = (
         "<p class='soft'>Fairness is Jain's index over the variants' returns: 1 where all fare alike, "
-        f"{1 / len(found[0]['by_variant']):.2f} where one has everything.</p>"
+        f"{1 / len(found[0]['by_variant']):.2f} where one has everything; none where a return is negative.</p>"
     )
     rows = [row for row in document["summary"]["worst_variants"] if row["task"] == task]
     if not rows:
