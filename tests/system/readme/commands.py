@@ -75,6 +75,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Elsewhere("source .venv/bin/activate", "CI's own environment"),
     Elsewhere("make clean", "removes the environment that tests run in"),
     Elsewhere("entente drill", "tests/system/training/test_drill.py"),
+    Elsewhere("entente compare study", "takes three hours: its parts are those of `entente compare smoke`"),
     Elsewhere(
         "ray job submit --address http://127.0.0.1:8265 --working-dir . -- python -m cluster.train "
         "cluster/configs/cluster.toml --run-dir /shared/runs/first --start-or-resume --set redis.url=redis://HOST:6379/0",
