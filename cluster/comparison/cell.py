@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cluster.comparison.learning_rates import learning_rate
-from cluster.comparison.methods import METHODS, RLLIB_SETTINGS, Method
+from cluster.comparison.methods import METHODS, RLLIB_ON_TASK, RLLIB_SETTINGS, Method
 from cluster.comparison.sampling import EpisodeSampler, Start
 from cluster.runs.traces import write_trace
 from grpo_core.checkpoints.atomic_write import write_atomically
@@ -250,7 +250,8 @@ class _Rllib:
     def __init__(self, cell: Cell, task: TensorTask) -> None:
         from cluster.comparison.rllib.training import SIDE_BY_SIDE, RllibTraining
 
-        settings = {**RLLIB_SETTINGS, "lr": learning_rate(cell.method, cell.task), **cell.settings}
+        settings = {**RLLIB_SETTINGS, **RLLIB_ON_TASK.get(cell.task, {})}
+        settings |= {"lr": learning_rate(cell.method, cell.task), **cell.settings}
         # No update may take more than the steps between two measurements, all environments as many.
         most = cell.budget * (1 if cell.unit == "steps" else task.longest)
         fitting = most // cell.points // SIDE_BY_SIDE * SIDE_BY_SIDE

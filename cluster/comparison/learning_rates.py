@@ -39,7 +39,7 @@ _OTHERS: Mapping[str, Mapping[str, float]] = {  # what is not the usual rate, by
     },
     "half_cheetah": {"rllib_ppo": 1e-2, "grpo_time": 1e-3},
     "leduc_poker": {"rllib_ppo": 1e-2, "grpo_time": 1e-2, "grpo_no_seats": 1e-3},
-    "navigation": {"rllib_ppo": 1e-4, "ppo_grouped": 1e-3, "grpo_batch": 3e-4, "grpo_no_seats": 1e-3},
+    "navigation": {"rllib_ppo": 1e-3, "ppo_grouped": 1e-3, "grpo_batch": 3e-4, "grpo_no_seats": 1e-3},
     "breakout": {"ppo_grouped": 1e-3, "grpo_batch": 1e-2},
     "diplomacy_random": {"ppo_grouped": 1e-2, "grpo_time": 1e-2},
 }
