@@ -157,7 +157,12 @@ METHODS: Mapping[str, Method] = {
 def settings_digest() -> str:
     """Name what all methods' runs depend on, so that runs of other settings are not mixed with them."""
     rates = {task: {name: learning_rate(name, task) for name in METHODS} for task in TUNED_ON}
-    settings = {"common": dict(_COMMON), "rllib": dict(RLLIB_SETTINGS), "rllib_on_task": dict(RLLIB_ON_TASK), "rates": rates}
+    settings = {
+        "common": dict(_COMMON),
+        "rllib": dict(RLLIB_SETTINGS),
+        "rllib_on_task": dict(RLLIB_ON_TASK),
+        "rates": rates,
+    }
     texts = dict.fromkeys(("title", "does"), "")  # a better wording is no other method
     settings |= {name: {**asdict(method), **texts} for name, method in METHODS.items()}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=dict).encode()).hexdigest()[:16]
