@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from grpo_core.gradients.gradient_surgery import SurgeryRecord, apply_surgery
 from grpo_core.losses.representation_alignment import alignment_of_turns
 from grpo_core.models.fsdp import ALONE, Sharding, spread_like, whole
 from grpo_core.models.role_adapters import active_role, adapter_roles, clip_by_role, turns_by_role
+from grpo_core.models.tensor_stream import save_in_turn
 from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
 from grpo_core.traces.token_trace import TokenTrace, turns_to_trace
@@ -276,15 +278,28 @@ class Learner:
     def state(self) -> LearnerState:
         """Copy everything an exact continuation needs besides the model's weights.
 
-        Every rank must call this; those after the first get no tensors.
+        Every rank must call this; those after the first get no tensors. The copies are whole on the CPU: ``save_state``
+        needs no memory for them.
         """
-        state = packed(self.version, self._optimizer, self._named, self.baselines, self.memory, self._generator)
+        state = self._state()
         tensors: dict[str, Tensor] = {}
         for name, tensor in state.tensors.items():
             gathered = whole(tensor)
             if self._sharding.rank == 0:
-                tensors[name] = gathered
+                tensors[name] = gathered.to("cpu", copy=gathered is tensor)
         return LearnerState(tensors, state.record)
+
+    def save_state(self, file: Path | None) -> dict[str, Any]:
+        """Write the tensors of ``state`` as safetensors, one after the other; return its record.
+
+        Every rank must call this; those after the first have no file and write nothing.
+        """
+        state = self._state()
+        save_in_turn(state.tensors, file)
+        return state.record
+
+    def _state(self) -> LearnerState:
+        return packed(self.version, self._optimizer, self._named, self.baselines, self.memory, self._generator)
 
     def load_state(self, state: LearnerState) -> None:
         """Continue exactly where ``state`` was taken; the model must already hold the weights of that moment.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from grpo_core.checkpoints.atomic_write import flush_to_disk, writing
 from grpo_core.checkpoints.folders import MANIFEST, OPTIMIZER, SCHEMA, TRAINER_STATE, fingerprint, verified_manifest
@@ -51,7 +51,6 @@ def save_checkpoint(
     parent = run_dir / "checkpoints"
     final = parent / str(learner.version)
     partial = parent / f".{learner.version}.partial-{os.getpid()}"
-    state = learner.state()
     with writing(final):
         try:
             parent.mkdir(parents=True, exist_ok=True)
@@ -61,8 +60,8 @@ def save_checkpoint(
             pickled = [path.name for path in partial.rglob("*") if path.suffix in {".bin", ".pt", ".pth", ".pkl"}]
             if pickled:
                 raise CheckpointError(f"the model was saved as {pickled[0]}; only safetensors are written")
-            save_file(state.tensors, partial / OPTIMIZER)
-            record = {"schema": SCHEMA, "learner": state.record, "extra": dict(extra)}
+            state = learner.save_state(partial / OPTIMIZER)
+            record = {"schema": SCHEMA, "learner": state, "extra": dict(extra)}
             (partial / TRAINER_STATE).write_text(json.dumps(record, indent=1, allow_nan=False))
             files = sorted(path for path in partial.rglob("*") if path.is_file())
             manifest = {

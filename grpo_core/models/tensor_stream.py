@@ -1,4 +1,4 @@
-"""Safetensors that are written tensor by tensor, so that sharded weights are never whole in memory twice.
+"""Safetensors that are written tensor by tensor, so that what is sharded is never whole in memory twice.
 
 The sizes are known before a tensor is gathered, so that the header comes first and each tensor is written in its place.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from grpo_core.models.fsdp import whole
 from grpo_core.models.lora import has_adapters
 from grpo_core.models.named_tensors import named_tensors
 from grpo_core.models.pretrained import plain_items, plain_model
@@ -51,6 +53,24 @@ def save_gathered(model: nn.Module, folder: Path) -> None:
     config.save_pretrained(folder)
     if plain.can_generate() and plain.generation_config is not None:
         plain.generation_config.save_pretrained(folder)
+
+
+def save_in_turn(tensors: Mapping[str, Tensor], file: Path | None) -> None:
+    """Write tensors into a file, one after the other; sharded ones are gathered, so that all ranks must call this.
+
+    Ranks without a file help to gather, and keep nothing.
+    """
+    # Wider numbers first, so that each tensor begins at a multiple of its numbers' size.
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
+    items = ((name, whole(tensor)) for name, tensor in ordered)
+    if file is None:
+        deque(items, maxlen=0)
+        return
+    shapes = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in ordered}
+    with file.open("wb") as opened:
+        opened.write(_header(shapes)[0])
+        for part in _parts(items, shapes):
+            opened.write(part)
 
 
 def _plain_shapes(model: nn.Module) -> dict[str, Shape]:

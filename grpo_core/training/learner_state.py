@@ -24,7 +24,7 @@ class LearnerState:
     """Everything besides the weights that an exact continuation needs."""
 
     # Optimizer moments "exp_avg/<parameter name>" and ``AdvantageMemory``'s arrays "advantages/<name>".
-    tensors: dict[str, Tensor]
+    tensors: Mapping[str, Tensor]
     record: dict[str, Any]  # JSON-able: version, optimizer steps, generator, running baselines, ``AdvantageMemory``
 
 
@@ -70,12 +70,12 @@ def packed(
     memory: AdvantageMemory,
     generator: np.random.Generator,
 ) -> LearnerState:
-    """Copy the parts of a learner's state."""
+    """Return the parts of a learner's state: the optimizer's own tensors, which its next step changes."""
     tensors: dict[str, Tensor] = {}
     steps: dict[str, float] = {}
     for name, parameter in named.items():
         if moments := optimizer.state.get(parameter):  # a parameter without a step has none
-            tensors |= {f"{kind}/{name}": moments[kind].detach().cpu().clone() for kind in _MOMENTS}
+            tensors |= {f"{kind}/{name}": moments[kind].detach() for kind in _MOMENTS}
             steps[name] = float(moments["step"])
     memory_record, arrays = memory.export()
     tensors |= {f"{_ADVANTAGES}{name}": torch.tensor(array) for name, array in arrays.items()}

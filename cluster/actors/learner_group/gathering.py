@@ -47,11 +47,11 @@ def save_whole_model(model: nn.Module, tokenizer: PreTrainedTokenizerBase, folde
 
 
 def help_save_checkpoint(learner: Learner) -> None:
-    """A peer's part of ``save_checkpoint`` with ``save_whole_model``: first the state, then the weights."""
-    learner.state()
+    """A peer's part of ``save_checkpoint`` with ``save_whole_model``: first the weights, then the state."""
     _run_through(learner.model)
     if has_adapters(learner.model):
         help_gather_policy(learner.model)
+    learner.save_state(None)
 
 
 def _run_through(model: nn.Module) -> None:

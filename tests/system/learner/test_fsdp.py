@@ -40,7 +40,7 @@ import copy, dataclasses, json, os, sys
 from pathlib import Path
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from grpo_core.models.lora import add_adapters
 from grpo_core.errors import DivergenceError
 from grpo_core.learner import Learner
@@ -80,6 +80,13 @@ with process_group(rank, ranks, address, timeout_s=float(timeout_s)) as sharding
         again = other.state()
         assert again.record == state.record
         assert all(torch.equal(again.tensors[key], value) for key, value in state.tensors.items())
+        # Written tensor by tensor it is the same.
+        file = folder / f"{name}-{ranks}-state.safetensors"
+        assert one.save_state(file if rank == 0 else None) == state.record
+        if rank == 0:
+            stored = load_file(file)
+            assert stored.keys() == state.tensors.keys()
+            assert all(torch.equal(stored[key], value) for key, value in state.tensors.items())
         tensors = {key: value.contiguous() for key, value in plain_tensors(one.model).items()}
         if rank == 0:
             save_file({**tensors, **state.tensors}, folder / f"{name}-{ranks}.safetensors")
