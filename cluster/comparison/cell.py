@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cluster.comparison.learning_rates import learning_rate
-from cluster.comparison.methods import METHODS, RLLIB_ON_TASK, RLLIB_SETTINGS, Method
+from cluster.comparison.methods import METHODS, RLLIB_ON_TASK, RLLIB_SETTINGS, Method, discount
 from cluster.comparison.sampling import EpisodeSampler, Start
 from cluster.runs.traces import write_trace
 from grpo_core.checkpoints.atomic_write import write_atomically
@@ -204,7 +204,8 @@ class _Grouped:
         probe = task.make()
         grouping = method.grouping_settings(frozenset(probe.reset(0)))
         probe.close()
-        settings = method.learner_settings({"learning_rate": learning_rate(method.name, cell.task), **cell.settings})
+        rate = learning_rate(method.name, cell.task)
+        settings = method.learner_settings({"discount": discount(cell.task), "learning_rate": rate, **cell.settings})
         self._learner = SmallLearner(self._policy, settings, grouping, seed, critic=critic)
         self._sampler = EpisodeSampler(task, seed, mixes_seats=method.mixes_seats)
         self._seeds = np.random.default_rng(seed)
@@ -251,7 +252,7 @@ class _Rllib:
         from cluster.comparison.rllib.training import SIDE_BY_SIDE, RllibTraining
 
         settings = {**RLLIB_SETTINGS, **RLLIB_ON_TASK.get(cell.task, {})}
-        settings |= {"lr": learning_rate(cell.method, cell.task), **cell.settings}
+        settings |= {"gamma": discount(cell.task), "lr": learning_rate(cell.method, cell.task), **cell.settings}
         # No update may take more than the steps between two measurements, all environments as many.
         most = cell.budget * (1 if cell.unit == "steps" else task.longest)
         fitting = most // cell.points // SIDE_BY_SIDE * SIDE_BY_SIDE

@@ -1,8 +1,10 @@
 """The learning rates of ``entente compare``: ``python -m tests.benchmarks.comparison.learning_rates --out FILE``.
 
-For each kind of task every method that the study has on one of that kind gets the same five rates on the same task,
-with the same two seeds, which the study does not have. A run counts with the mean of its last three measurements of
-five, the one before training left out; the rate with the best mean over seeds is taken.
+On each task that rates are tuned on every method that the study has there, or on a task of that kind, gets the same
+five rates with the same two seeds, which the study does not have. A run counts with the mean of its last three
+measurements of five, the one before training left out; the rate with the best mean over seeds is taken.
+
+With ``--tasks`` only those are run, and FILE keeps what it has of the others.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 import logging
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
@@ -29,8 +31,8 @@ from grpo_core.errors import DivergenceError
 SEEDS = (1000, 1001)
 POINTS, LATE = 5, 3  # measurements in training, and how many of them count
 BUDGETS = {
-    "cartpole_family": 60_000, "half_cheetah": 60_000, "leduc_poker": 30_000, "navigation": 15_000, "breakout": 30_000,
-    "diplomacy_random": 700,
+    "cartpole": 60_000, "cartpole_family": 60_000, "lunar_lander": 300_000, "inverted_pendulum": 40_000,
+    "half_cheetah": 60_000, "leduc_poker": 30_000, "navigation": 15_000, "breakout": 30_000, "diplomacy_random": 700,
 }  # fmt: skip
 
 
@@ -45,10 +47,12 @@ def pairs() -> list[tuple[str, str]]:
     return sorted(set(found), key=lambda pair: (list(BUDGETS).index(pair[1]), list(METHODS).index(pair[0])))
 
 
-def cells() -> Iterator[tuple[Cell, float]]:
-    """Every run with its rate."""
+def cells(tasks: Collection[str]) -> Iterator[tuple[Cell, float]]:
+    """Every run on these tasks with its rate."""
     plans = {plan.task: plan for plan in PLANS["study"].tasks}
     for method, task in pairs():
+        if task not in tasks:
+            continue
         name = "lr" if METHODS[method].kind == "rllib" else "learning_rate"
         per_update, unit = plans[task].episodes_per_update, plans[task].unit
         for rate in RATES:
@@ -77,8 +81,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="JSON file for the record")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--tasks", nargs="+", choices=list(BUDGETS), default=list(BUDGETS))
     arguments = parser.parse_args()
-    all_cells = list(cells())
+    all_cells = list(cells(arguments.tasks))
     courses: defaultdict[str, defaultdict[str, defaultdict[str, list[list[float]]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
@@ -96,11 +101,16 @@ def main() -> None:
         for method, rate in by_method.items():
             late = {name: fmean(fmean(each[-LATE:]) for each in kept) for name, kept in courses[task][method].items()}
             print(f"  {method:16}{rate:<8g}" + "".join(f"{name:>8}: {value:8.3f}" for name, value in late.items()))
+    before = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     machine = provenance()
+    runs_on = f"{commit()}, {machine['cpus']} cores, {machine['processor']}"
     record: dict[str, Any] = {
-        "commit": commit(), "machine": f"{machine['cpus']} cores, {machine['processor']}",
-        "budgets": BUDGETS, "seeds": SEEDS, "chosen": chosen, "courses": courses,
-    }  # fmt: skip
+        "runs": before.get("runs", {}) | dict.fromkeys(arguments.tasks, runs_on),
+        "budgets": BUDGETS,
+        "seeds": SEEDS,
+        "chosen": before.get("chosen", {}) | chosen,
+        "courses": before.get("courses", {}) | courses,
+    }
     arguments.out.write_text(json.dumps(record, indent=None, separators=(",", ":")) + "\n")
 
 
