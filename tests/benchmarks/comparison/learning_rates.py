@@ -31,8 +31,8 @@ from grpo_core.errors import DivergenceError
 SEEDS = (1000, 1001)
 POINTS, LATE = 5, 3  # measurements in training, and how many of them count
 BUDGETS = {
-    "cartpole": 60_000, "cartpole_family": 60_000, "lunar_lander": 300_000, "inverted_pendulum": 40_000,
-    "half_cheetah": 60_000, "leduc_poker": 30_000, "navigation": 15_000, "breakout": 30_000, "diplomacy_random": 700,
+    "cartpole": 150_000, "cartpole_family": 60_000, "lunar_lander": 500_000, "inverted_pendulum": 100_000,
+    "half_cheetah": 200_000, "leduc_poker": 60_000, "navigation": 30_000, "breakout": 30_000, "diplomacy_random": 700,
 }  # fmt: skip
 
 
