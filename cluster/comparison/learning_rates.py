@@ -27,6 +27,17 @@ TUNED_ON: Mapping[str, str] = {
 }
 _USUAL = 3e-3
 _OTHERS: Mapping[str, Mapping[str, float]] = {  # what is not the usual rate, by the task that it was found on
+    "cartpole": {
+        "rllib_ppo": 1e-3,
+        "reinforce_time": 1e-2,
+        "grpo_batch": 1e-3,
+        "grpo_start": 1e-2,
+        "grpo_choose": 1e-2,
+        "grpo_auto": 1e-2,
+        "grpo_adaptive": 1e-2,
+        "grpo_dirichlet": 1e-3,
+        "grpo_routed": 1e-3,
+    },
     "cartpole_family": {
         "rllib_ppo": 3e-4,
         "ppo_grouped": 3e-4,
@@ -37,9 +48,10 @@ _OTHERS: Mapping[str, Mapping[str, float]] = {  # what is not the usual rate, by
         "grpo_cagrad": 1e-2,
         "grpo_routed": 3e-4,
     },
-    "half_cheetah": {"rllib_ppo": 1e-2, "grpo_time": 1e-3},
-    "leduc_poker": {"rllib_ppo": 1e-2, "grpo_time": 1e-2, "grpo_no_seats": 1e-3},
-    "navigation": {"rllib_ppo": 1e-3, "ppo_grouped": 1e-3, "grpo_batch": 3e-4, "grpo_no_seats": 1e-3},
+    "inverted_pendulum": {"rllib_ppo": 1e-3, "reinforce_time": 1e-2, "grpo_batch": 1e-2, "grpo_start": 1e-2},
+    "half_cheetah": {"ppo_grouped": 1e-3, "grpo_time": 3e-4},
+    "leduc_poker": {"rllib_ppo": 3e-4, "ppo_grouped": 1e-2},
+    "navigation": {"rllib_ppo": 3e-4, "ppo_grouped": 1e-3, "grpo_no_seats": 1e-3},
     "breakout": {"ppo_grouped": 1e-3, "grpo_batch": 1e-2},
     "diplomacy_random": {"ppo_grouped": 1e-2, "grpo_time": 1e-2},
 }
