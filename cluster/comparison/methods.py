@@ -63,13 +63,13 @@ RLLIB_SETTINGS: Mapping[str, Any] = {
 }  # fmt: skip
 # What differs from these on a task.
 RLLIB_ON_TASK: Mapping[str, Mapping[str, Any]] = {
-    # With the batch above a run in two never learns to land.
+    # With the batch above, one of two runs did not learn to land.
     "lunar_lander": {"lambda_": 0.98, "train_batch_size": 8192},
     # RLlib counts a batch in steps and a minibatch in choices: where three seats act at once, the settings above make
-    # three times as many passes, and the policy ends below an untrained one. These are the core's there.
+    # three times as many and smaller minibatches, and the policy ends below an untrained one. These are the core's.
     "navigation": {"train_batch_size": 800, "minibatch_size": 300, "num_epochs": 4},
 }
-_DISCOUNT_ON_TASK: Mapping[str, float] = {"lunar_lander": 0.999}  # of all methods: with 0.99 hovering pays
+_DISCOUNT_ON_TASK: Mapping[str, float] = {"lunar_lander": 0.999}  # of all methods
 _BY_TIME = ("{task}+phase", "{task}")
 _PER_STEP = {"baseline": "leave_one_out", "scale_rewards": "batch"}
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from services.reports.methods_page.methods_page import UNITS
+
 Row = Mapping[str, Any]
 _DIGITS = 6  # significant ones, in the record
 
@@ -28,11 +30,11 @@ def task_table(document: Row, task: str) -> Iterator[str]:
     if ratios:
         columns += [("worst variant", "worst_variant", 1), ("fairness", "fairness", 2)]
     columns += [(each, each, 2 if each == "centers" else 3) for each in rows[0]["figures"]]
-    unit = {"steps": "steps", "episodes": "games"}[rows[0]["unit"]]
     pairs = document["summary"]["pairs_by_task"][task]
     sure = sum(pair["significant"] for pair in pairs)
     seconds = after[rows[0]["method"]]["seconds"]
-    yield f"**{task}**, {rows[0]['budget']:,} {unit}, {rows[0]['seeds']} seeds; {sure} of {len(pairs)} pairs differ"
+    budget = f"{rows[0]['budget']:,} {UNITS[rows[0]['unit']]}"
+    yield f"**{task}**, {budget}, {rows[0]['seeds']} seeds; {sure} of {len(pairs)} pairs differ"
     yield ""
     head = ["", *(title for title, _, _ in columns)]
     head += ["times one group's worst"] if ratios else []
