@@ -20,7 +20,7 @@ STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")  #
 
 
 def run(rounds: int) -> list[Figure]:
-    """Measure each process's peak of resident memory over an update and a gathering of all weights.
+    """Measure each process's peak of resident memory over an update, a gathering of all weights and a checkpoint.
 
     It is the peak less what the process had before it made the model, with its libraries loaded. ``rounds`` is not
     used, because the peak varies by less than the differences. Raises RuntimeError if a process does not answer within
@@ -78,17 +78,18 @@ def _rank(rank: int, count: int, meeting: str, sender: Connection) -> None:
 
     torch.set_num_threads(1)
     with process_group(rank, count, f"file://{meeting}", timeout_s=ANSWER_S) as sharding:
-        _update(sharding, 1, 64, 64)  # loads libraries, which are no part of the figure
+        state = Path(meeting).with_name("state.safetensors") if rank == 0 else None
+        _update(sharding, 1, 64, 64, state)  # loads libraries, which are no part of the figure
         gc.collect()
         CLEAR_REFS.write_text("5")  # the peak counts from here on
         before = _status("VmRSS")
-        _update(sharding, LAYERS, HIDDEN, FEED_FORWARD)
+        _update(sharding, LAYERS, HIDDEN, FEED_FORWARD, state)
         sender.send(_status("VmHWM") - before)
         sender.close()
 
 
-def _update(sharding: Sharding, layers: int, hidden: int, feed_forward: int) -> None:
-    """Make a learner, update it once and gather its weights as for engines."""
+def _update(sharding: Sharding, layers: int, hidden: int, feed_forward: int, state: Path | None) -> None:
+    """Make a learner, update it once, gather its weights as for engines, and write its optimiser's state."""
     from cluster.bench.learner.batches import EPISODES, GROUPING, VOCABULARY, ragged_episodes
     from grpo_core.learner import Learner
     from grpo_core.models.pretrained import empty_model, make_small_model, plain_items, weights_payload
@@ -114,6 +115,7 @@ def _update(sharding: Sharding, layers: int, hidden: int, feed_forward: int) -> 
     else:
         for _ in plain_items(learner.model):
             pass
+    learner.save_state(state)
 
 
 def _status(name: str) -> float:
