@@ -53,7 +53,7 @@ def detailed_updates(folder: Path, text: TokenText, members: Members, add_bar: A
         trace["clusters"] = cluster_labels(trace, windows) if version in clustered else {}
         _add_opponents(trace, members)
         text.add_to(trace)
-        packed[version] = _packed(trace)
+        packed[version] = _fitting(trace, most_bytes)
     kept = _within(packed, most_bytes)
     traces = {str(version): base64.b64encode(packed[version]).decode() for version in kept}
     return Details(traces, len(files) - len(traces) - len(damaged), damaged, list(roles))
@@ -67,8 +67,13 @@ def first_of_each(folders: Sequence[Path], most_bytes: int) -> list[Path]:
     return _evenly(list(newest), fitting)
 
 
-def _packed(trace: Mapping[str, Any]) -> bytes:
-    return gzip.compress(strict_json(trace), 9, mtime=0)
+def _fitting(trace: dict[str, Any], most_bytes: int) -> bytes:
+    """Pack a trace; one that alone has no room keeps the tokens of fewer turns, evenly chosen, but of one at least."""
+    packed = gzip.compress(strict_json(trace), 9, mtime=0)
+    while len(packed) * 4 / 3 > most_bytes and len(trace["tokens"]) > 1:
+        trace["tokens"] = _evenly(trace["tokens"], len(trace["tokens"]) // 2)
+        packed = gzip.compress(strict_json(trace), 9, mtime=0)
+    return packed
 
 
 def _that_fit(files: Mapping[int, Path], most_bytes: int) -> int:

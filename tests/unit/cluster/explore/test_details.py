@@ -75,6 +75,18 @@ def test_too_many_updates_are_thinned_and_the_newest_stays(tmp_path, columns):
     assert list(smallest.traces) == ["40"]  # one update is better than none
 
 
+def test_an_update_that_alone_is_too_large_has_the_tokens_of_fewer_turns(tmp_path, columns):
+    folder = folder_of(tmp_path, columns, [1])
+    whole = detailed_updates(folder, NUMBERS, {}, no_bar, 10**7).traces["1"]
+    fewer = detailed_updates(folder, NUMBERS, {}, no_bar, len(whole) - 100).traces["1"]
+    assert len(fewer) <= len(whole) - 100
+    turns = [[each["turn"] for each in unpacked(text)["tokens"]] for text in (whole, fewer)]
+    assert 1 <= len(turns[1]) < len(turns[0])
+    assert set(turns[1]) < set(turns[0])
+    assert turns[1][-1] == turns[0][-1]
+    assert {**unpacked(fewer), "tokens": None} == {**unpacked(whole), "tokens": None}
+
+
 def test_opponents_come_from_the_lineups(tmp_path, columns):
     folder = folder_of(tmp_path, columns, [1])
     lineups = [Lineup(index=1, members={"FRANCE": "bot/dumbbot", "ITALY": "bot/dumbbot", "TURKEY": "policy/v3"})]
