@@ -34,7 +34,7 @@ def compared_runs(folder: Path, add_bar: AddBar, most_bytes: int) -> list[dict[s
     """
     cells = first_of_each(sorted((folder / "traces").glob("*/")), most_bytes)
     share = most_bytes // max(len(cells), 1)
-    return [_run(folder, cell, add_bar, share) for cell in cells]
+    return [_run(folder, cell, add_bar, share, most_bytes) for cell in cells]
 
 
 def compared_pages(folder: Path) -> dict[str, str]:
@@ -49,9 +49,9 @@ def compared_pages(folder: Path) -> dict[str, str]:
         raise RunError(f"{folder / RESULTS} is no result of entente compare: {text}; run it again") from None
 
 
-def _run(folder: Path, cell: Path, add_bar: AddBar, most_bytes: int) -> dict[str, Any]:
+def _run(folder: Path, cell: Path, add_bar: AddBar, most_bytes: int, most_of_one: int) -> dict[str, Any]:
     method, task = (*cell.name.split("~"), "")[:2]
-    details = detailed_updates(cell, NUMBERS, {}, add_bar, most_bytes)
+    details = detailed_updates(cell, NUMBERS, {}, add_bar, most_bytes, most_of_one)
     return {
         "name": f"{METHODS[method].title if method in METHODS else method} on {task}",
         "about": {"world": task.replace("_", " "), "updates": max(map(int, details.traces), default=0)},

@@ -31,8 +31,14 @@ class Details:
     roles: list[str]  # in the order in which they are met
 
 
-def detailed_updates(folder: Path, text: TokenText, members: Members, add_bar: AddBar, most_bytes: int) -> Details:
-    """Choose a folder's traces evenly so that they fit, the newest among them, and make them ready."""
+def detailed_updates(
+    folder: Path, text: TokenText, members: Members, add_bar: AddBar, most_bytes: int, most_of_one: int | None = None
+) -> Details:
+    """Choose a folder's traces evenly so that they fit, the newest among them, and make them ready.
+
+    One is always kept, without the tokens that go beyond ``most_of_one`` bytes (None: ``most_bytes``).
+    """
+    most_of_one = most_bytes if most_of_one is None else most_of_one
     files = trace_files(folder)
     chosen = _evenly(list(files), _that_fit(files, most_bytes))
     clustered = set(_evenly(chosen, _MOST_CLUSTERED))
@@ -53,7 +59,7 @@ def detailed_updates(folder: Path, text: TokenText, members: Members, add_bar: A
         trace["clusters"] = cluster_labels(trace, windows) if version in clustered else {}
         _add_opponents(trace, members)
         text.add_to(trace)
-        packed[version] = _fitting(trace, most_bytes)
+        packed[version] = _fitting(trace, most_of_one)
     kept = _within(packed, most_bytes)
     traces = {str(version): base64.b64encode(packed[version]).decode() for version in kept}
     return Details(traces, len(files) - len(traces) - len(damaged), damaged, list(roles))

@@ -80,6 +80,7 @@ def test_an_update_that_alone_is_too_large_has_the_tokens_of_fewer_turns(tmp_pat
     whole = detailed_updates(folder, NUMBERS, {}, no_bar, 10**7).traces["1"]
     fewer = detailed_updates(folder, NUMBERS, {}, no_bar, len(whole) - 100).traces["1"]
     assert len(fewer) <= len(whole) - 100
+    assert detailed_updates(folder, NUMBERS, {}, no_bar, 1, 10**7).traces["1"] == whole  # one of many has more room
     turns = [[each["turn"] for each in unpacked(text)["tokens"]] for text in (whole, fewer)]
     assert 1 <= len(turns[1]) < len(turns[0])
     assert set(turns[1]) < set(turns[0])
