@@ -17,7 +17,8 @@ commands = typer.Typer()
 
 @commands.command(
     epilog="Examples: `entente compare smoke --out runs/smoke`; `entente compare study --out runs/study --tasks "
-    "cartpole,leduc_poker --seeds 3`, and after a stop the same with --resume; `entente compare sensitivity --out "
+    "cartpole,leduc_poker --seeds 3`, and after a stop the same with --resume; `entente compare study --out runs/long "
+    "--methods grpo_time --tasks pong --steps 1000000`; `entente compare sensitivity --out "
     "runs/settings --methods grpo_time --tasks cartpole --trials 100`"
 )
 def compare(
@@ -42,7 +43,15 @@ def compare(
         int | None, typer.Option(min=1, max=1024, help="Runs at a time.", show_default="one for each core")
     ] = None,
     trials: Annotated[int, typer.Option(min=10, max=10_000, help="Trials of a study of settings.")] = 60,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of each of these trials.")] = 50_000,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How long each run is, in steps; Diplomacy's in games, except in trials. The methods' learning rates "
+            "were sought for the study's own length.",
+            show_default="the plan's; 50,000 for a trial",
+        ),
+    ] = None,
 ) -> None:
     """Compare ways to learn: GRPO with several groupings, REINFORCE and PPO, RLlib's among them.
 
@@ -60,14 +69,14 @@ def compare(
     if plan == "sensitivity":
         if seeds is not None:
             raise RunError("a study of settings has --trials, each with a seed of its own, and no --seeds")
-        _settings(out, _names(methods), _names(tasks), trials, steps, count, resume=resume)
+        _settings(out, _names(methods), _names(tasks), trials, steps or _TRIAL_STEPS, count, resume=resume)
         return
 
     from cluster.comparison.plans import PLANS
 
     if plan not in PLANS:
         raise RunError(f"there is no comparison {plan!r}; it is one of {', '.join(PLANS)}, sensitivity")
-    chosen = PLANS[plan].only(_names(methods), _names(tasks), seeds)
+    chosen = PLANS[plan].only(_names(methods), _names(tasks), seeds, steps)
     from cluster.comparison.comparison import compare as run
     from cluster.comparison.document import write_results
     from cluster.runs.progress_bars import progress_bars
@@ -83,7 +92,7 @@ def compare(
     for line in found.missing:
         typer.echo(f"left out: {line}", err=True)
     words = ["entente", "compare", plan, "--out", str(out)]
-    for name, value in (("--methods", methods), ("--tasks", tasks), ("--seeds", seeds)):
+    for name, value in (("--methods", methods), ("--tasks", tasks), ("--seeds", seeds), ("--steps", steps)):
         words += [name, str(value)] if value else []
     if found.finished:
         for line in write_results(found, out, shlex.join(words)):
@@ -93,6 +102,7 @@ def compare(
         raise RunError(f"a run failed: {found.failed[0]}{more}; --resume runs what failed again")
 
 
+_TRIAL_STEPS = 50_000
 _STEPS_APART = 5  # measurements of a trial
 
 

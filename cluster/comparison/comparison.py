@@ -23,7 +23,7 @@ from services.environments.tensor_task import TaskError
 from services.environments.tensor_tasks.catalogue import make_task
 
 CELLS, PLAN = "cells", "plan.json"
-_SILENCE_S = 3600.0  # the longest run takes some minutes
+_SILENCE_S, _SILENCES = 3600.0, 24  # runs of the study take minutes; with more steps they may take hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +144,24 @@ def _run(cells: Sequence[Cell], folder: Path, processes: int, notice: Callable[[
         run = ray.remote(num_cpus=1, max_retries=1)(_finish)
         waiting = iter(cells)
         running: dict[Any, Cell] = {}
+        silent = 0
         while True:
             while len(running) < processes and (cell := next(waiting, None)) is not None:
                 running[run.remote(cell, str(folder))] = cell
             if not running:
                 return
             ready, _ = ray.wait(list(running), num_returns=1, timeout=_SILENCE_S)
+            silent = 0 if ready else silent + 1
+            if not ready and silent < _SILENCES:
+                names = ", ".join(cell.name for cell in running.values())
+                notice(f"no run has ended for {silent * _SILENCE_S:g} s; still running: {names}")
+                continue
             if not ready:
                 for reference, cell in running.items():
                     ray.cancel(reference, force=True)
-                    yield Finished(cell, (), failure=f"it did not end within {_SILENCE_S:.0f} s")
+                    yield Finished(cell, (), failure=f"no run ended within {silent * _SILENCE_S:g} s")
                 running.clear()
+                silent = 0
                 continue
             cell = running.pop(ready[0])
             try:

@@ -48,10 +48,12 @@ class Plan:
                             measured_episodes=self.measured_episodes, unit=plan.unit,
                         )  # fmt: skip
 
-    def only(self, methods: Collection[str], tasks: Collection[str], seeds: int | None) -> Plan:
-        """The part of it with these methods and tasks (none named: all), and so many seeds.
+    def only(
+        self, methods: Collection[str], tasks: Collection[str], seeds: int | None, steps: int | None = None
+    ) -> Plan:
+        """The part of it with these methods and tasks (none named: all), so many seeds and such a budget.
 
-        Raises RunError for a name that it does not have.
+        Raises RunError for a name that it does not have, and for a budget of tasks that count different things.
         """
         _check("method", methods, METHODS)
         _check("task", tasks, [plan.task for plan in self.tasks])
@@ -60,7 +62,11 @@ class Plan:
             if tasks and plan.task not in tasks:
                 continue
             chosen = tuple(name for name in (methods or plan.methods) if name in METHODS)
-            kept.append(replace(plan, methods=chosen, seeds=plan.seeds if seeds is None else seeds))
+            kept.append(replace(plan, methods=chosen, seeds=seeds or plan.seeds, budget=steps or plan.budget))
+        if steps and len({plan.unit for plan in kept}) > 1:
+            raise RunError(
+                "--steps counts games in Diplomacy and steps elsewhere: name --tasks of one of the two kinds"
+            )
         return replace(self, tasks=tuple(kept))
 
 

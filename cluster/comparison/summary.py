@@ -114,7 +114,8 @@ def _task_row(task: str, method: str, runs: Sequence[Finished], gaps: Values, av
         row |= _with_interval("exploitability", stratified_mean({"": gaps[method][task]}, _NO_LESS))
         row |= _with_interval("average_exploitability", stratified_mean({"": average[method][task]}, _NO_LESS))
         row["worst_seed"] = max(gaps[method][task])
-        row["uniform_exploitability"] = fmean(float(run.rows[0]["exploitability"]) for run in own)
+        # The average of policies begins with even odds over all moves, which no method chose.
+        row["uniform_exploitability"] = fmean(float(run.rows[0]["average_exploitability"]) for run in own)
     return row
 
 

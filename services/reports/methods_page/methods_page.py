@@ -110,9 +110,9 @@ def _task_section(task: str, document: Row) -> str:
     if game:
         yardstick = document["yardsticks"][task]
         what = (
-            "What a best response gains, mean over players, and 0 in equilibrium: lower is better. Untrained networks "
-            f"have {rows[0]['uniform_exploitability']:.3f}; {yardstick['passes']} passes of counterfactual regret "
-            f"minimisation, which sees the whole game, leave {yardstick['exploitability']:.3f}"
+            "What a best response gains, mean over players, and 0 in equilibrium: lower is better. Even odds over all "
+            f"moves leave {rows[0]['uniform_exploitability']:.3f}; {yardstick['passes']} passes of counterfactual "
+            f"regret minimisation, which sees the whole game, {yardstick['exploitability']:.3f}"
             + ("." if yardstick["players"] == 2 else ", without a guarantee for more than two players.")
         )
     what, unit = f"{what} {_budget(rows)}", rows[0]["unit"]

@@ -52,8 +52,8 @@ def task_table(document: Row, task: str) -> Iterator[str]:
         yardstick = document["yardsticks"][task]
         yield ""
         yield (
-            f"Untrained {rows[0]['uniform_exploitability']:.3f}; {yardstick['passes']} passes of counterfactual "
-            f"regret minimisation {yardstick['exploitability']:.3f}."
+            f"Even odds over all moves {rows[0]['uniform_exploitability']:.3f}; {yardstick['passes']} passes of "
+            f"counterfactual regret minimisation {yardstick['exploitability']:.3f}."
         )
 
 

@@ -129,6 +129,16 @@ def test_what_was_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path: Path) 
     assert _timeless(results(killed)["rows"]) == _timeless(results(whole)["rows"])
 
 
+def test_runs_that_do_not_end_are_named_and_then_given_up(tmp_path: Path) -> None:
+    impatient = "import cluster.comparison.comparison as runs; runs._SILENCE_S, runs._SILENCES = 0.5, 2"
+    program = f"{impatient}; from cluster.cli.app import main; main()"
+    endless = ("compare", "study", "--out", str(tmp_path / "endless"), *QUICK, "--steps", "100000000")
+    done = subprocess.run([sys.executable, "-c", program, *endless], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode not in (0, 1), done.stderr
+    assert "no run has ended for 0.5 s; still running: grpo_time~cartpole~0" in done.stderr
+    assert "error: a run failed: grpo_time~cartpole~0: no run ended within 1 s, and 3 more" in done.stderr
+
+
 def _wait_for_cells(out: Path, process: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + PATIENCE_S
     while not any((out / "cells").glob("*.json")):

@@ -25,17 +25,27 @@ def test_seeds_come_one_after_the_other_so_that_all_methods_have_as_many():
 
 
 def test_a_part_of_a_plan_has_what_is_named():
-    part = PLAN.only(("grpo_task", "grpo_time"), ("cartpole_family",), 5)
+    part = PLAN.only(("grpo_task", "grpo_time"), ("cartpole_family",), 5, 900)
     cells = list(part.cells(FACTS))
     assert {cell.task for cell in cells} == {"cartpole_family"}
     assert {cell.method for cell in cells} == {"grpo_task", "grpo_time"}
     assert max(cell.seed for cell in cells) == 4
+    assert {cell.budget for cell in cells} == {900}
+    assert {cell.budget for cell in PLAN.only([], ["cartpole"], None).cells(FACTS)} == {100}
 
 
 @pytest.mark.parametrize(("methods", "tasks", "named"), [(["grpo"], [], "grpo_batch"), ([], ["chess"], "cartpole")])
 def test_unknown_names_are_answered_with_the_known(methods, tasks, named):
     with pytest.raises(RunError, match=named):
         PLAN.only(methods, tasks, None)
+
+
+def test_a_budget_is_refused_for_tasks_that_count_different_things():
+    with pytest.raises(RunError, match="--tasks"):
+        PLANS["study"].only([], ["cartpole", "diplomacy_random"], None, 500)
+    with pytest.raises(RunError, match="--tasks"):
+        PLANS["study"].only([], [], None, 500)
+    assert PLANS["study"].only([], ["diplomacy_random"], None, 500).tasks[0].budget == 500
 
 
 def test_every_method_has_settings_that_are_valid_for_every_kind_of_task():

@@ -75,7 +75,7 @@ def test_a_lower_exploitability_is_the_better_one_and_stands_apart_from_returns(
         for method, gap in (("grpo_batch", 0.4), ("grpo_time", 0.1)):
             gaps = {"exploitability": gap + 0.001 * seed, "average_exploitability": gap / 2}
             first = run(method, "kuhn_poker", seed, [0.0, 0.0], **gaps)
-            first.rows[0].update(exploitability=0.458, average_exploitability=0.458)
+            first.rows[0].update(exploitability=0.47, average_exploitability=0.458)  # networks are not quite even
             runs.append(first)
     found = summarised(runs, TASKS)
     assert row_of(found, "kuhn_poker", "grpo_time")["exploitability"] == pytest.approx(0.1025)

@@ -37,7 +37,7 @@ def test_a_game_is_told_by_its_distance_to_equilibrium_the_nearest_first():
     assert [line.split(" | ")[:3] for line in lines[4:6]] == [
         ["| GRPO by task and time", "0.100", "0.050"], ["| GRPO, one group", "0.300", "0.150"]
     ]  # fmt: skip
-    assert lines[-1] == "Untrained 0.458; 10 passes of counterfactual regret minimisation 0.050."
+    assert lines[-1] == "Even odds over all moves 0.458; 10 passes of counterfactual regret minimisation 0.050."
 
 
 def test_tasks_that_methods_share_are_told_together():
