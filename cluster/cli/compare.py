@@ -52,6 +52,12 @@ def compare(
             show_default="the plan's; 50,000 for a trial",
         ),
     ] = None,
+    episodes_per_update: Annotated[
+        int | None,
+        typer.Option(
+            min=4, max=100_000, help="Episodes of each update of the core's methods.", show_default="the plan's"
+        ),
+    ] = None,
 ) -> None:
     """Compare ways to learn: GRPO with several groupings, REINFORCE and PPO, RLlib's among them.
 
@@ -69,6 +75,8 @@ def compare(
     if plan == "sensitivity":
         if seeds is not None:
             raise RunError("a study of settings has --trials, each with a seed of its own, and no --seeds")
+        if episodes_per_update is not None:
+            raise RunError("a study of settings varies the episodes of an update itself")
         _settings(out, _names(methods), _names(tasks), trials, steps or _TRIAL_STEPS, count, resume=resume)
         return
 
@@ -76,7 +84,7 @@ def compare(
 
     if plan not in PLANS:
         raise RunError(f"there is no comparison {plan!r}; it is one of {', '.join(PLANS)}, sensitivity")
-    chosen = PLANS[plan].only(_names(methods), _names(tasks), seeds, steps)
+    chosen = PLANS[plan].only(_names(methods), _names(tasks), seeds, steps, episodes_per_update)
     from cluster.comparison.comparison import compare as run
     from cluster.comparison.document import write_results
     from cluster.runs.progress_bars import progress_bars
@@ -92,8 +100,9 @@ def compare(
     for line in found.missing:
         typer.echo(f"left out: {line}", err=True)
     words = ["entente", "compare", plan, "--out", str(out)]
-    for name, value in (("--methods", methods), ("--tasks", tasks), ("--seeds", seeds), ("--steps", steps)):
-        words += [name, str(value)] if value else []
+    given = {"methods": methods, "tasks": tasks, "seeds": seeds, "steps": steps}
+    for name, value in {**given, "episodes-per-update": episodes_per_update}.items():
+        words += [f"--{name}", str(value)] if value else []
     if found.finished:
         for line in write_results(found, out, shlex.join(words)):
             typer.echo(line)

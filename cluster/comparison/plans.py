@@ -49,9 +49,14 @@ class Plan:
                         )  # fmt: skip
 
     def only(
-        self, methods: Collection[str], tasks: Collection[str], seeds: int | None, steps: int | None = None
+        self,
+        methods: Collection[str],
+        tasks: Collection[str],
+        seeds: int | None,
+        steps: int | None = None,
+        episodes_per_update: int | None = None,
     ) -> Plan:
-        """The part of it with these methods and tasks (none named: all), so many seeds and such a budget.
+        """The part of it with these methods and tasks (none named: all), with its own numbers where None is given.
 
         Raises RunError for a name that it does not have, and for a budget of tasks that count different things.
         """
@@ -62,7 +67,12 @@ class Plan:
             if tasks and plan.task not in tasks:
                 continue
             chosen = tuple(name for name in (methods or plan.methods) if name in METHODS)
-            kept.append(replace(plan, methods=chosen, seeds=seeds or plan.seeds, budget=steps or plan.budget))
+            kept.append(
+                replace(
+                    plan, methods=chosen, seeds=seeds or plan.seeds, budget=steps or plan.budget,
+                    episodes_per_update=episodes_per_update or plan.episodes_per_update,
+                )
+            )  # fmt: skip
         if steps and len({plan.unit for plan in kept}) > 1:
             raise RunError(
                 "--steps counts games in Diplomacy and steps elsewhere: name --tasks of one of the two kinds"

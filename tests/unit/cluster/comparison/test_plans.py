@@ -25,12 +25,12 @@ def test_seeds_come_one_after_the_other_so_that_all_methods_have_as_many():
 
 
 def test_a_part_of_a_plan_has_what_is_named():
-    part = PLAN.only(("grpo_task", "grpo_time"), ("cartpole_family",), 5, 900)
+    part = PLAN.only(("grpo_task", "grpo_time"), ("cartpole_family",), 5, 900, 8)
     cells = list(part.cells(FACTS))
     assert {cell.task for cell in cells} == {"cartpole_family"}
     assert {cell.method for cell in cells} == {"grpo_task", "grpo_time"}
     assert max(cell.seed for cell in cells) == 4
-    assert {cell.budget for cell in cells} == {900}
+    assert {(cell.budget, cell.episodes_per_update) for cell in cells} == {(900, 8)}
     assert {cell.budget for cell in PLAN.only([], ["cartpole"], None).cells(FACTS)} == {100}
 
 
