@@ -18,7 +18,7 @@ commands = typer.Typer()
 @commands.command(
     epilog="Examples: `entente compare smoke --out runs/smoke`; `entente compare study --out runs/study --tasks "
     "cartpole,leduc_poker --seeds 3`, and after a stop the same with --resume; `entente compare study --out runs/long "
-    "--methods grpo_time --tasks pong --steps 1000000`; `entente compare sensitivity --out "
+    "--methods grpo_time --tasks pong --steps 1000000 --learning-rate 1e-3`; `entente compare sensitivity --out "
     "runs/settings --methods grpo_time --tasks cartpole --trials 100`"
 )
 def compare(
@@ -58,6 +58,10 @@ def compare(
             min=4, max=100_000, help="Episodes of each update of the core's methods.", show_default="the plan's"
         ),
     ] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(min=1e-7, max=1.0, help="Learning rate of all methods.", show_default="what was sought for each"),
+    ] = None,
 ) -> None:
     """Compare ways to learn: GRPO with several groupings, REINFORCE and PPO, RLlib's among them.
 
@@ -75,8 +79,8 @@ def compare(
     if plan == "sensitivity":
         if seeds is not None:
             raise RunError("a study of settings has --trials, each with a seed of its own, and no --seeds")
-        if episodes_per_update is not None:
-            raise RunError("a study of settings varies the episodes of an update itself")
+        if episodes_per_update is not None or learning_rate is not None:
+            raise RunError("a study of settings varies the episodes of an update and the learning rate itself")
         _settings(out, _names(methods), _names(tasks), trials, steps or _TRIAL_STEPS, count, resume=resume)
         return
 
@@ -84,7 +88,7 @@ def compare(
 
     if plan not in PLANS:
         raise RunError(f"there is no comparison {plan!r}; it is one of {', '.join(PLANS)}, sensitivity")
-    chosen = PLANS[plan].only(_names(methods), _names(tasks), seeds, steps, episodes_per_update)
+    chosen = PLANS[plan].only(_names(methods), _names(tasks), seeds, steps, episodes_per_update, learning_rate)
     from cluster.comparison.comparison import compare as run
     from cluster.comparison.document import write_results
     from cluster.runs.progress_bars import progress_bars
@@ -100,8 +104,11 @@ def compare(
     for line in found.missing:
         typer.echo(f"left out: {line}", err=True)
     words = ["entente", "compare", plan, "--out", str(out)]
-    given = {"methods": methods, "tasks": tasks, "seeds": seeds, "steps": steps}
-    for name, value in {**given, "episodes-per-update": episodes_per_update}.items():
+    given: dict[str, object] = {
+        "methods": methods, "tasks": tasks, "seeds": seeds, "steps": steps,
+        "episodes-per-update": episodes_per_update, "learning-rate": learning_rate,
+    }  # fmt: skip
+    for name, value in given.items():
         words += [f"--{name}", str(value)] if value else []
     if found.finished:
         for line in write_results(found, out, shlex.join(words)):

@@ -124,7 +124,12 @@ def _claim(out: Path, plan: Plan, *, resume: bool) -> None:
 
 
 def _without_seeds(plan: dict[str, Any]) -> dict[str, Any]:
-    return {**plan, "tasks": [{**task, "seeds": None} for task in plan.get("tasks", [])]}
+    # What is not set counts as absent, as it is in a folder of earlier code.
+    tasks = [
+        {name: value for name, value in task.items() if name != "seeds" and value is not None}
+        for task in plan.get("tasks", [])
+    ]
+    return {**plan, "tasks": tasks}
 
 
 def _read(folder: Path, cell: Cell) -> Finished | None:

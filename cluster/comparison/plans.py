@@ -24,6 +24,12 @@ class TaskPlan:
     seeds: int = 10
     episodes_per_update: int = 32
     unit: Unit = "steps"
+    learning_rate: float | None = None  # None: each method's own
+
+    def settings(self, method: str) -> dict[str, float]:
+        """What a run of ``method`` has in place of its own settings."""
+        name = "lr" if METHODS[method].kind == "rllib" else "learning_rate"
+        return {} if self.learning_rate is None else {name: self.learning_rate}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class Plan:
                     if not METHODS[method].needs_fact or METHODS[method].needs_fact in facts[plan.task]:
                         yield Cell(
                             method, plan.task, seed, plan.budget, self.points, plan.episodes_per_update,
-                            measured_episodes=self.measured_episodes, unit=plan.unit,
+                            plan.settings(method), measured_episodes=self.measured_episodes, unit=plan.unit,
                         )  # fmt: skip
 
     def only(
@@ -55,6 +61,7 @@ class Plan:
         seeds: int | None,
         steps: int | None = None,
         episodes_per_update: int | None = None,
+        learning_rate: float | None = None,
     ) -> Plan:
         """The part of it with these methods and tasks (none named: all), with its own numbers where None is given.
 
@@ -71,6 +78,7 @@ class Plan:
                 replace(
                     plan, methods=chosen, seeds=seeds or plan.seeds, budget=steps or plan.budget,
                     episodes_per_update=episodes_per_update or plan.episodes_per_update,
+                    learning_rate=learning_rate or plan.learning_rate,
                 )
             )  # fmt: skip
         if steps and len({plan.unit for plan in kept}) > 1:

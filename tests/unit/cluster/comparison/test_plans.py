@@ -40,6 +40,14 @@ def test_unknown_names_are_answered_with_the_known(methods, tasks, named):
         PLAN.only(methods, tasks, None)
 
 
+def test_a_rate_of_all_methods_is_given_to_each_under_its_name():
+    part = PLAN.only(("grpo_task", "rllib_ppo"), ("cartpole_family",), 1, learning_rate=0.5)
+    assert {cell.method: cell.settings for cell in part.cells(FACTS)} == {
+        "grpo_task": {"learning_rate": 0.5}, "rllib_ppo": {"lr": 0.5}
+    }  # fmt: skip
+    assert all(cell.settings == {} for cell in PLAN.cells(FACTS))
+
+
 def test_a_budget_is_refused_for_tasks_that_count_different_things():
     with pytest.raises(RunError, match="--tasks"):
         PLANS["study"].only([], ["cartpole", "diplomacy_random"], None, 500)
