@@ -16,16 +16,15 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 def test_every_stored_episode_is_used_once_and_then_deleted(
     servers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "SECONDS", 0.5)
+    monkeypatch.setattr(load, "SECONDS", 3.0)  # CPU time is counted in ticks of 10 ms
     recorded = load.record(tmp_path)
     assert sorted(recorded) == sorted(POWERS)
     carried = load.carry(tmp_path, recorded, 10, servers)
     update = load.load_config_of(10).learner.episodes_per_update
     assert carried.episodes >= update
     assert carried.episodes % update == 0, "an update went without some of its episodes"
+    assert all(seconds > 0 for seconds in carried.cpu_s.values()), carried.cpu_s
     assert set(carried.cpu_s) == {"actors", "server", "learner", "driver"}
-    # One of them alone may use less than a tick of the clock, by which the system counts.
-    assert min(carried.cpu_s.values()) >= 0 < sum(carried.cpu_s.values())
     # Admission bounds the episodes in flight, however fast the actors are.
     assert carried.most_stored_bytes < 64e6
     assert f"{carried.most_stored_bytes / 1e6:.0f} MB of episodes stored" in carried.summary()
