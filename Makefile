@@ -19,9 +19,11 @@ export SSL_CERT_FILE ?= $(shell $(PYTHON) -c "import ssl; print(ssl.get_default_
 export RAY_DEDUP_LOGS = 0
 export RAY_USAGE_STATS_ENABLED = 0
 RUN ?= runs/demo
+# A worker that dies ends the run and is named with its test. xdist would start another, which may wait forever.
+DEAD_WORKER := --max-worker-restart=0
 # One thread each: two processes with two threads on two cores would wait for one another. Work is stolen, not dealt out,
 # so that most files stay with one process, which builds their fixtures once.
-UNIT_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit --numprocesses=auto --maxprocesses=4 --dist=worksteal
+UNIT_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit --numprocesses=auto --maxprocesses=4 --dist=worksteal $(DEAD_WORKER)
 
 # These compute and must hold on every CPU, so they run a second time as on a CPU without AVX-512.
 NUMERICAL_TESTS := $(addprefix tests/unit/,grpo_core/forward grpo_core/learner grpo_core/models grpo_core/checkpoints \
@@ -32,7 +34,7 @@ WITHOUT_AVX512 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_IN
 FETCH_PROMETHEUS := apt-get download -qq -o APT::Sandbox::User=root prometheus 2>/dev/null
 
 # They wait more than they compute; a file's tests share their servers, so a file stays together.
-SYSTEM_TESTS := $(BIN)/pytest tests/system --numprocesses=2 --dist=loadfile --durations=8
+SYSTEM_TESTS := $(BIN)/pytest tests/system --numprocesses=2 --dist=loadfile $(DEAD_WORKER) --durations=8
 
 .PHONY: setup vllm adapters demo test unit instructions system soak check docs bench format browser prometheus clean help
 
@@ -68,10 +70,10 @@ unit: setup ## the fast tests alone
 	$(UNIT_TESTS)
 
 instructions: setup ## the numerical tests as on a CPU without AVX-512
-	$(WITHOUT_AVX512) OMP_NUM_THREADS=1 $(BIN)/pytest $(NUMERICAL_TESTS) --numprocesses=auto --maxprocesses=4
+	$(WITHOUT_AVX512) OMP_NUM_THREADS=1 $(BIN)/pytest $(NUMERICAL_TESTS) --numprocesses=auto --maxprocesses=4 $(DEAD_WORKER)
 
 soak: setup ## what is slow by nature: learners killed and resumed on each instruction set, a job on a cluster that ends, hostile inputs, property tests with many examples
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/soak --numprocesses=2
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/soak --numprocesses=2 $(DEAD_WORKER)
 	$(UNIT_TESTS) -m hypothesis --hypothesis-profile=soak
 
 system: setup vllm browser prometheus ## the tests with real servers, Ray and processes

@@ -39,6 +39,15 @@ def compare(
     seeds: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Runs of each method on each task.", show_default="the plan's")
     ] = None,
+    first_seed: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=1_000_000,
+            help="Seed of the first run; the next ones follow. So settings chosen on some seeds can be confirmed on "
+            "others.",
+        ),
+    ] = 0,
     processes: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Runs at a time.", show_default="one for each core")
     ] = None,
@@ -77,7 +86,7 @@ def compare(
 
     count = processes or len(os.sched_getaffinity(0))
     if plan == "sensitivity":
-        if seeds is not None:
+        if seeds is not None or first_seed:
             raise RunError("a study of settings has --trials, each with a seed of its own, and no --seeds")
         if episodes_per_update is not None or learning_rate is not None:
             raise RunError("a study of settings varies the episodes of an update and the learning rate itself")
@@ -88,7 +97,9 @@ def compare(
 
     if plan not in PLANS:
         raise RunError(f"there is no comparison {plan!r}; it is one of {', '.join(PLANS)}, sensitivity")
-    chosen = PLANS[plan].only(_names(methods), _names(tasks), seeds, steps, episodes_per_update, learning_rate)
+    chosen = PLANS[plan].only(
+        _names(methods), _names(tasks), seeds, steps, episodes_per_update, learning_rate, first_seed
+    )
     from cluster.comparison.comparison import compare as run
     from cluster.comparison.document import write_results
     from cluster.runs.progress_bars import progress_bars
@@ -105,7 +116,7 @@ def compare(
         typer.echo(f"left out: {line}", err=True)
     words = ["entente", "compare", plan, "--out", str(out)]
     given: dict[str, object] = {
-        "methods": methods, "tasks": tasks, "seeds": seeds, "steps": steps,
+        "methods": methods, "tasks": tasks, "seeds": seeds, "first-seed": first_seed, "steps": steps,
         "episodes-per-update": episodes_per_update, "learning-rate": learning_rate,
     }  # fmt: skip
     for name, value in given.items():

@@ -124,12 +124,13 @@ def _claim(out: Path, plan: Plan, *, resume: bool) -> None:
 
 
 def _without_seeds(plan: dict[str, Any]) -> dict[str, Any]:
-    # What is not set counts as absent, as it is in a folder of earlier code.
+    # What is not set counts as absent, as it is in a folder of earlier code. The first seed is set unless it is 0.
     tasks = [
         {name: value for name, value in task.items() if name != "seeds" and value is not None}
         for task in plan.get("tasks", [])
     ]
-    return {**plan, "tasks": tasks}
+    own = {name: value for name, value in plan.items() if name != "first_seed" or value != 0}
+    return {**own, "tasks": tasks}
 
 
 def _read(folder: Path, cell: Cell) -> Finished | None:

@@ -40,18 +40,20 @@ class Plan:
     tasks: tuple[TaskPlan, ...]
     points: int
     measured_episodes: int | None = None  # for one measurement; None: as many as the task says
+    first_seed: int = 0
 
     def cells(self, facts: Mapping[str, frozenset[str]]) -> Iterator[Cell]:
         """Every run, seed by seed, so that an unfinished comparison has all methods; ``facts`` are by task."""
-        for seed in range(max(plan.seeds for plan in self.tasks)):
+        for place in range(max(plan.seeds for plan in self.tasks)):
             for plan in self.tasks:
-                if seed >= plan.seeds:
+                if place >= plan.seeds:
                     continue
                 for method in plan.methods:
                     if not METHODS[method].needs_fact or METHODS[method].needs_fact in facts[plan.task]:
                         yield Cell(
-                            method, plan.task, seed, plan.budget, self.points, plan.episodes_per_update,
-                            plan.settings(method), measured_episodes=self.measured_episodes, unit=plan.unit,
+                            method, plan.task, self.first_seed + place, plan.budget, self.points,
+                            plan.episodes_per_update, plan.settings(method),
+                            measured_episodes=self.measured_episodes, unit=plan.unit,
                         )  # fmt: skip
 
     def only(
@@ -62,6 +64,7 @@ class Plan:
         steps: int | None = None,
         episodes_per_update: int | None = None,
         learning_rate: float | None = None,
+        first_seed: int = 0,
     ) -> Plan:
         """The part of it with these methods and tasks (none named: all), with its own numbers where None is given.
 
@@ -85,7 +88,7 @@ class Plan:
             raise RunError(
                 "--steps counts games in Diplomacy and steps elsewhere: name --tasks of one of the two kinds"
             )
-        return replace(self, tasks=tuple(kept))
+        return replace(self, tasks=tuple(kept), first_seed=first_seed)
 
 
 def _check(what: str, named: Collection[str], known: Collection[str]) -> None:

@@ -28,15 +28,18 @@ def test_a_folder_is_gone_on_with_by_the_same_plan_or_one_of_more_seeds(tmp_path
         _claim(out, PLAN_OF_THREE, resume=True)
 
 
-def test_a_folder_of_code_that_knew_no_rate_for_all_methods_is_gone_on_with(tmp_path):
+def test_a_folder_of_code_that_knew_no_rate_for_all_methods_and_no_first_seed_is_gone_on_with(tmp_path):
     out = tmp_path / "old"
     _claim(out, PLAN_OF_THREE, resume=False)
     kept = json.loads((out / PLAN).read_text())
+    assert kept.pop("first_seed") == 0
     for task in kept["tasks"]:
         assert task.pop("learning_rate") is None
     (out / PLAN).write_text(json.dumps(kept))
     with pytest.raises(RunError, match="another comparison"):
         _claim(out, plan_with(learning_rate=0.5), resume=True)
+    with pytest.raises(RunError, match="another comparison"):
+        _claim(out, replace(PLAN_OF_THREE, first_seed=20), resume=True)
     _claim(out, PLAN_OF_THREE, resume=True)
 
 

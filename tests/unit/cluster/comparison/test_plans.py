@@ -34,6 +34,11 @@ def test_a_part_of_a_plan_has_what_is_named():
     assert {cell.budget for cell in PLAN.only([], ["cartpole"], None).cells(FACTS)} == {100}
 
 
+def test_a_part_of_a_plan_can_have_other_seeds():
+    part = PLAN.only(("grpo_task",), ("cartpole_family",), 3, first_seed=20)
+    assert [cell.seed for cell in part.cells(FACTS)] == [20, 21, 22]
+
+
 @pytest.mark.parametrize(("methods", "tasks", "named"), [(["grpo"], [], "grpo_batch"), ([], ["chess"], "cartpole")])
 def test_unknown_names_are_answered_with_the_known(methods, tasks, named):
     with pytest.raises(RunError, match=named):
