@@ -16,7 +16,7 @@ import psutil
 from cluster.errors import LateError, RunError
 from cluster.runtime.memory import OBJECT_STORE_BYTES
 from cluster.runtime.orphan_reaper import guarded
-from cluster.runtime.ray_calls import first_line
+from cluster.runtime.ray_calls import first_line, shut_down_ray
 from cluster.runtime.start_watch import start_watched
 from cluster.runtime.stop_signals import shielded, stop_at_signals
 from grpo_core.checkpoints.atomic_write import write_atomically
@@ -98,8 +98,6 @@ def local_ray(cpus: int, notice: Callable[[str], None]) -> Iterator[None]:
     On a busy machine it may need several attempts, which ``notice`` is told. Its processes do not see the signals that
     ask the run to stop. Raises LateError if Ray does not start, RunError if it cannot.
     """
-    import ray
-
     with guarded() as end_orphans:
         try:
             _start(max(cpus, os.cpu_count() or 1), notice)
@@ -107,7 +105,7 @@ def local_ray(cpus: int, notice: Callable[[str], None]) -> Iterator[None]:
         finally:
             # Ray's processes do not answer its SIGTERM, so without the reaper it would wait for each of them.
             end_orphans()
-            ray.shutdown()
+            shut_down_ray()
 
 
 def _start(cpus: int, notice: Callable[[str], None]) -> None:

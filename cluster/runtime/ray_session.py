@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 from cluster.errors import LateError, RunError
 from cluster.runtime.local_ray import TOKEN_ADVICE, local_ray, prepare_local_ray
-from cluster.runtime.ray_calls import first_line
+from cluster.runtime.ray_calls import first_line, shut_down_ray
 from cluster.runtime.ray_watch import ray_watched
 from cluster.runtime.stop_signals import shielded, stop_at_signals
 
@@ -78,7 +78,7 @@ def _attached(address: str, *, embedded_replay: bool) -> Iterator[None]:
             )
         yield
     finally:
-        ray.shutdown()
+        shut_down_ray()
 
 
 def check_reachable(address: str) -> None:

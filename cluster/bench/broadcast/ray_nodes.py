@@ -18,7 +18,7 @@ from cluster.errors import LateError
 from cluster.runtime.actor_env import started_with
 from cluster.runtime.local_ray import START_ATTEMPTS, end_started, prepare_local_ray
 from cluster.runtime.orphan_reaper import guarded
-from cluster.runtime.ray_calls import first_line, wait_for_all
+from cluster.runtime.ray_calls import first_line, shut_down_ray, wait_for_all
 from cluster.runtime.ray_session import quiet_authentication
 from services.weights.payload import Payload, verify
 
@@ -70,7 +70,7 @@ def ray_nodes(count: int, store_bytes: int) -> Iterator[Any]:
             _wait_for_nodes(count)
             yield nodes
         finally:
-            ray.shutdown()
+            shut_down_ray()
             nodes.shutdown()
             end_orphans()  # a node that did not start in time
             shutil.rmtree(folder, ignore_errors=True)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from cluster.bench.figure import Figure, interleaved_seconds
+from cluster.runtime.ray_calls import shut_down_ray
 from cluster.runtime.ray_session import quiet_authentication
 from grpo_core.models.named_tensors import to_safetensors
 from services.weights.payload import Payload, make_payload, verify
@@ -37,7 +38,7 @@ def run(rounds: int) -> list[Figure]:
         receiver = ray.remote(num_cpus=1)(_Receiver).remote()
         return [_figure(ray, receiver, megabytes, rounds) for megabytes in SIZES_MB]
     finally:
-        ray.shutdown()
+        shut_down_ray()
 
 
 class _Receiver:

@@ -21,6 +21,7 @@ from ray.util.placement_group import placement_group
 
 from cluster.configs.sections import RolloutSettings
 from cluster.runtime.placement import FurtherPlace
+from cluster.runtime.ray_calls import shut_down_ray
 from tests.paths import ROOT
 from tests.system.support.fake_players import Block
 from tests.system.support.fake_pool import PoolHarness, gone
@@ -36,7 +37,7 @@ def local_ray() -> Iterator[None]:
         address="local", num_cpus=CPUS, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20
     )
     yield
-    ray.shutdown()
+    shut_down_ray()
 
 
 def room(cpus: float = 1.0) -> FurtherPlace:

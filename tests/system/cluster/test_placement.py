@@ -19,6 +19,7 @@ from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.runtime.actor_env import actor_environment
 from cluster.runtime.placement import Placement, placed
+from cluster.runtime.ray_calls import shut_down_ray
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -31,7 +32,7 @@ def local_ray() -> Iterator[None]:
         object_store_memory=100 << 20,
     )  # fmt: skip
     yield
-    ray.shutdown()
+    shut_down_ray()
 
 
 class Looker:

@@ -17,6 +17,7 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 import ray
 
 from cluster.errors import LostError, RunError
+from cluster.runtime.ray_calls import shut_down_ray
 from tests.system.support.fake_players import Block, Publisher, Weights
 from tests.system.support.fake_pool import PoolHarness, gone, owned_by_the_dead
 
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 def local_ray() -> Iterator[None]:
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
     yield
-    ray.shutdown()
+    shut_down_ray()
 
 
 @pytest.mark.parametrize(("how", "cause"), [(signal.SIGKILL, "died"), (signal.SIGSTOP, "timed_out")])

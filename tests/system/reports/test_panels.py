@@ -21,6 +21,7 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 import ray
 
+from cluster.runtime.ray_calls import shut_down_ray
 from services.environments.diplomacy.position import POWERS
 from services.metrics.dashboards.panels import Query
 from services.metrics.prometheus_exporter import Exporter
@@ -141,7 +142,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
         try:
             supervise(folder / SUPERVISED, exporters[SUPERVISED], seen(SUPERVISED))
         finally:
-            ray.shutdown()
+            shut_down_ray()
         watch.wait_for('ALERTS{alertstate="firing", run="$run"}', SUPERVISED)
         yield watch
 

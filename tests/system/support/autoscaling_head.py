@@ -90,6 +90,7 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
     from cluster.configs.loader import load_config
     from cluster.driver.autoscaling import Scaling
     from cluster.runtime.placement import FurtherPlace
+    from cluster.runtime.ray_calls import shut_down_ray
     from tests.system.support.fake_players import Block
     from tests.system.support.fake_pool import PoolHarness
 
@@ -145,7 +146,7 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
             "notes": notes,
             "notices": harness.notices,
         }
-    ray.shutdown()
+    shut_down_ray()
     return facts
 
 
