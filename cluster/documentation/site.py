@@ -15,6 +15,7 @@ from grpo_core.errors import EntenteError
 
 _AS_THEY_ARE = {".png", ".svg", ".json"}  # what a browser shows; other files become pages
 _ABOUT_THE_PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md")
+_GUIDES = "docs/"
 _RESULTS = "tests/benchmarks/"
 
 
@@ -101,11 +102,13 @@ def _package_path(package: str) -> str:
 
 
 def _nav(texts: dict[str, str], reference: dict[str, str], found: list[str]) -> list[Any]:
-    guides = [page for page in texts if page.endswith("/README.md") and not page.startswith(_RESULTS)]
-    others = [page for page in texts if not page.endswith("README.md") and not page.startswith(_RESULTS)]
+    guides = [page for page in texts if page.startswith(_GUIDES)]
+    folders = [page for page in texts if page.endswith("/README.md") and not page.startswith((_GUIDES, _RESULTS))]
+    others = [page for page in texts if not page.endswith("README.md") and not page.startswith((_GUIDES, _RESULTS))]
     return [
         {"Entente": "README.md"},
         {"Guides": [{_title(texts[page]): page} for page in guides]},
+        {"Parts": [{_title(texts[page]): page} for page in folders]},
         {
             "Reference": [
                 *({title: path} for title, path in reference.items()),

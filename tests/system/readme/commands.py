@@ -1,4 +1,4 @@
-"""The commands that the README shows, and how each is run in a test: literally, with settings that shorten it."""
+"""The commands that the README and the guides show, and how each is run in a test: literally, with settings that shorten it."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Run("entente train --keys", prints="learning_rate = "),
     Run("entente groups audit runs/demo", prints="country+phase"),
     Run("entente groups study", "runs/demo/checkpoints/2 --batches 4", writes="study.html"),
-    Run("entente groups audit RUN", prints="country+phase"),
+    Run("entente groups audit runs/demo", prints="country+phase"),
     Run("entente doctor laptop"),
     Run("entente doctor --run runs/demo"),
     Run("entente bench", "--only bots --rounds 1", writes="bench.json"),
@@ -299,17 +299,23 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
 )
 
 
-def readme_blocks(language: str) -> list[str]:
-    """The code blocks of the README in a language; "" for commands and drawings."""
-    return [text for name, text in _FENCE.findall((ROOT / "README.md").read_text()) if name == language]
+def shown_blocks(language: str) -> list[str]:
+    """The code blocks of the README and the guides in a language; "" for commands and drawings."""
+    return [text for page in _pages() for name, text in _FENCE.findall(page) if name == language]
 
 
-def readme_commands() -> Iterator[str]:
-    """Every command of the README, as one line without its comment."""
-    for block in readme_blocks(""):
+def shown_commands() -> Iterator[str]:
+    """Every command of the README and the guides, as one line without its comment."""
+    for block in shown_blocks(""):
         for line in block.splitlines():
             if line.partition(" ")[0] in _PROGRAMS:
                 yield shlex.join(shlex.split(line, comments=True))
-    for code in _INLINE.findall(_FENCE.sub("", (ROOT / "README.md").read_text())):
-        if code.split()[0] in _PROGRAMS:
-            yield shlex.join(shlex.split(code))
+    for page in _pages():
+        for code in _INLINE.findall(_FENCE.sub("", page)):
+            if code.split()[0] in _PROGRAMS:
+                yield shlex.join(shlex.split(code))
+
+
+def _pages() -> Iterator[str]:
+    for file in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        yield file.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Every command that the README shows is run, in its order, as a newcomer would; settings only shorten it."""
+"""Every command that the README and the guides show is run, in its order, as a newcomer would; settings only shorten it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from cluster.runs.folder import episodes_used
 from tests.chat_models import save_chat_model
 from tests.paths import ROOT
-from tests.system.readme.commands import COMMANDS, Elsewhere, Run, readme_blocks, readme_commands
+from tests.system.readme.commands import COMMANDS, Elsewhere, Run, shown_blocks, shown_commands
 from tests.system.support.endpoint_thread import endpoint_in_a_thread, first_legal_orders
 from tests.system.support.hub_server import hub
 from tests.system.support.training_process import PATIENCE_S, handle_stop_signals
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(3600)]
 
 
 class Newcomer:
-    """A folder of one's own, the environment that `make setup` made, and what the README takes for granted."""
+    """A folder of one's own, the environment that `make setup` made, and what the pages take for granted."""
 
     def __init__(self, folder: Path, hub_url: str) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
     model = save_chat_model(tmp_path_factory.mktemp("hub") / "model", context_length=8192)
     (folder / "cluster").symlink_to(ROOT / "cluster")  # `make demo` names a config there
     with endpoint_in_a_thread(first_legal_orders) as endpoint, hub({"Qwen/Qwen3-0.6B": model}) as server:
-        (players,) = readme_blocks("toml")
+        (players,) = shown_blocks("toml")
         (folder / "players.toml").write_text(players.replace("http://127.0.0.1:8000/v1", endpoint.url))
         yield Newcomer(folder, server.url)
 
@@ -72,14 +72,14 @@ def literally(shown: str) -> list[str]:
     return [Path(program).name, *rest]
 
 
-def test_every_command_of_the_readme_is_run_here_or_elsewhere() -> None:
-    assert set(readme_commands()) == {shlex.join(shlex.split(command.shown)) for command in COMMANDS}
+def test_every_command_of_readme_and_guides_is_run_here_or_elsewhere() -> None:
+    assert set(shown_commands()) == {shlex.join(shlex.split(command.shown)) for command in COMMANDS}
     tests = [command.where for command in COMMANDS if isinstance(command, Elsewhere) and "/" in command.where]
     assert all((ROOT / test).is_file() for test in tests)
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if isinstance(c, Run)], ids=lambda command: command.shown)
-def test_a_command_does_what_the_readme_says(command: Run, newcomer: Newcomer) -> None:
+def test_a_command_does_what_the_pages_say(command: Run, newcomer: Newcomer) -> None:
     printed = newcomer.run([*literally(command.shown), *shlex.split(command.shorter)], command.exit_code)
     assert command.prints in printed
     assert not command.writes or (newcomer.folder / command.writes).exists(), printed
@@ -92,6 +92,6 @@ def test_a_chat_model_learned_from_each_episode_once(newcomer: Newcomer) -> None
 
 
 def test_the_lines_of_python_run(newcomer: Newcomer) -> None:
-    (program,) = readme_blocks("python")
+    (program,) = shown_blocks("python")
     printed = newcomer.run([sys.executable, "-c", program])
     assert "('dumbbot', " in printed

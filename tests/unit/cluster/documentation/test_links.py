@@ -88,6 +88,17 @@ def test_what_pages_link_to_is_in_the_site(tmp_path: Path) -> None:
     assert site.nav[0] == {"Entente": "README.md"}
 
 
+def test_guides_come_before_the_pages_of_folders(tmp_path: Path) -> None:
+    for page in ("README.md", "docs/training.md", "grpo_core/README.md"):
+        (tmp_path / page).parent.mkdir(exist_ok=True)
+        (tmp_path / page).write_text(f"# {page}\n")
+    assert make_site(tmp_path).nav[:3] == [
+        {"Entente": "README.md"},
+        {"Guides": [{"docs/training.md": "docs/training.md"}]},
+        {"Parts": [{"grpo_core/README.md": "grpo_core/README.md"}]},
+    ]
+
+
 @pytest.mark.parametrize("page", markdown_files(ROOT))
 def test_links_of_the_repository_hold_on_a_hosted_one(page: str) -> None:
     broken = []
@@ -101,8 +112,8 @@ def test_links_of_the_repository_hold_on_a_hosted_one(page: str) -> None:
 
 
 def test_every_page_with_links_is_looked_at() -> None:
-    assert {"README.md", "CONTRIBUTING.md", "grpo_core/README.md", "docker/README.md"} < set(markdown_files(ROOT))
-    assert "tests/benchmarks/RESULTS.md#how-a-run-ends" in _targets(ROOT / "README.md")
+    assert {"README.md", "CONTRIBUTING.md", "docs/cluster.md", "grpo_core/README.md", "docker/README.md"} < set(markdown_files(ROOT))
+    assert "../tests/benchmarks/RESULTS.md#how-a-run-ends" in _targets(ROOT / "docs/cluster.md")
     assert "tests/benchmarks/demo/learning_curves.png" in _targets(ROOT / "README.md")
 
 
