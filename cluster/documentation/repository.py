@@ -11,7 +11,7 @@ _WITH_PAGES = ("docs", *FLOORS, "docker", "tests/benchmarks")
 
 
 def markdown_files(root: Path) -> list[str]:
-    """Return the paths of the pages, from the root: the top-level ones, the guides, then those of each folder in its order."""
+    """Return the paths of the pages: the top-level ones, the guides, then those of each folder in its order."""
     return [
         file.relative_to(root).as_posix()
         for files in (root.glob("*.md"), *(root.glob(f"{folder}/**/*.md") for folder in _WITH_PAGES))

@@ -1,4 +1,4 @@
-"""The commands that the README and the guides show, and how each is run in a test: literally, with settings that shorten it."""
+"""The commands that README and guides show, and how each is run in a test: literally, with settings that shorten it."""
 
 from __future__ import annotations
 

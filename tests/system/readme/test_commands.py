@@ -1,4 +1,4 @@
-"""Every command that the README and the guides show is run, in its order, as a newcomer would; settings only shorten it."""
+"""Every command that README and guides show is run as a newcomer would; settings only shorten it."""
 
 from __future__ import annotations
 
