@@ -7,24 +7,44 @@ function groupTable(context) {
   const { group_weights: weights } = judged.settings.grouping;
   const isShrunk = judged.statistics.some(({ share }) => share < 1);
   const isFlat = judged.statistics.some(({ zero_variance: zero }) => zero);
+  const isDivided = dividingNumbers(context).length > 0;
   const rows = groupsOfRole(judged, role).map((index) => {
     const group = judged.groups[index];
     const { mean, std, share, zero_variance: zero } = judged.statistics[index];
     const episodes = episodesOf(judged, group);
     return {
-      cells: [judged.names[index], group.level, group.decided.length, group.members.length, episodes, mean, std,
+      cells: [judged.names[index], ...(isDivided ? [numbersOfGroup(context, index)] : []), group.level, group.decided.length, group.members.length, episodes, mean, std,
         sizeVerdict(judged, index), ...(isShrunk ? [percent(share)] : []), ...(isFlat ? [zero ? "all 0" : ""] : []),
         ...(weights === "none" ? [] : [judged.weightOfSample[group.decided[0]]])],
       onPress: () => choose({ group: judged.names[index], episode: null }),
       selected: choice.group === judged.names[index],
     };
   });
-  const head = ["Group", "Level", "Judged", "Members", "Episodes", "Mean", "Deviation", "Size",
+  const head = ["Group", ...(isDivided ? ["Its numbers"] : []), "Level", "Judged", "Members", "Episodes", "Mean", "Deviation", "Size",
     ...(isShrunk ? ["Own part of the mean"] : []), ...(isFlat ? ["Advantages"] : []), ...(weights === "none" ? [] : ["Weight"])];
   const title = role === "all" ? "all roles" : roleOf(run, role).label;
   return element("details", { class: "card padded", open: choice.group !== null ? "" : null, "data-key": "group-table" },
     element("summary", {}, `Groups as a table (${rows.length}, ${title})`),
     dataTable(head, rows, { caption: "Groups, judged samples and their baselines" }));
+}
+
+// The numbers by which clusters and bins divide a role's episodes; none for other groups.
+function dividingNumbers({ judged, choice, trace }) {
+  if (judged.strategy.clusters) return trace.clusters.features;
+  return judged.strategy.id === "bins" ? [factFor(choice, trace)] : [];
+}
+
+// From where to where a group's members have the numbers that divide, such as "start_year 1901 to 1903".
+function numbersOfGroup(context, index) {
+  return dividingNumbers(context).map((name) => `${name} ${rangeOfNumber(context, index, name)}`).join(", ");
+}
+
+function rangeOfNumber({ judged, trace }, index, name) {
+  const extent = extentOf(judged.groups[index].members.map((sample) =>
+    valueOfFact(trace, name, judged.samples[sample].episode, judged.samples[sample].turn)));
+  if (extent === null) return "\u2013";
+  const [low, high] = extent;
+  return low === high ? axisNumber(low) : `${axisNumber(low)} to ${axisNumber(high)}`;
 }
 
 const ENOUGH_EPISODES = 12; // a standard error of 0.29 deviations
@@ -56,6 +76,7 @@ function groupDetails(context) {
     element("h3", {}, `Is “${choice.group}” too small?`),
     element("p", {}, smallnessText(judged, index, episodes, atLeast)),
     figures([
+      ...(dividingNumbers(context).length > 0 ? [["Its numbers", numbersOfGroup(context, index)]] : []),
       ["Samples of the group", group.members.length], ["Episodes they are from", episodes],
       ["Fewest episodes that a group may have", atLeast],
       ["Mean return", mean], ["Deviation", std],

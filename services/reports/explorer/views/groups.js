@@ -70,7 +70,8 @@ function formationFigure(context) {
   };
   const field = keptDotField(context, options);
   const head = element("div", { class: "figure-head" },
-    element("div", {}, element("h3", {}, "Group formation"), element("p", { class: "soft" }, formationNote(context))),
+    element("div", {}, element("h3", {}, "Group formation"), element("p", { class: "soft" }, formationNote(context)),
+      formationNumbersNote(context)),
     button(choice.formed ? "Scatter the dots" : "Form the groups", () => choose({ formed: !choice.formed }),
       { class: "primary", "data-key": "form" }));
   const roles = [{ value: "all", label: "all roles" }, ...run.roles.filter(({ name }) =>
@@ -89,6 +90,14 @@ function formationNote({ judged, choice }) {
     "advantages are counted. Members that a finer group judges stand there, so a column may have fewer."
     : "Press the button and the dots go to their groups.";
   return `Each dot is one ${what} of this update. ${where}`;
+}
+
+// Where to see what divides clusters and bins; null for other groups and where no group stands yet.
+function formationNumbersNote(context) {
+  const names = dividingNumbers(context);
+  if (names.length === 0 || !context.choice.formed) return null;
+  return element("p", { class: "soft" }, names.length === 1 ? `In brackets: ${names[0]} of the group's members.`
+    : `The table below says which numbers a group's members have (${names.join(", ")}).`);
 }
 
 // Why there are fewer clusters or bins of a role than were asked for; null where there are as many.
@@ -134,17 +143,21 @@ function formationColumns(context, role) {
 // Whose groups are shown, as a title.
 const roleTitle = (context) => (shownRole(context) === "all" ? "all roles" : roleOf(context.run, shownRole(context)).label);
 
-// A group's name without its role where only one role is shown, and with its range where it was drawn by hand.
-function shortName({ judged, choice, trace }, index, role) {
+// A group's name without its role where only one role is shown, and with its range where one number divides.
+function shortName(context, index, role) {
+  const { judged, choice, trace } = context;
   const { key, level } = judged.groups[index];
   if (judged.strategy.id === "hand" && key.length === 2) {
     const range = rangeOfPart(cutsFor(choice, trace), key[1]);
     return role === "all" ? `${key[0]}, ${range}` : range;
   }
-  if (role === "all" || key.length < 2 || level === RUNNING_LEVEL) return judged.names[index];
+  if (level === RUNNING_LEVEL || key.length < 2) return judged.names[index];
+  const dividing = dividingNumbers(context);
+  const range = dividing.length === 1 ? ` (${rangeOfNumber(context, index, dividing[0])})` : "";
+  if (role === "all") return judged.names[index] + range;
   const parts = key.filter((part) => part !== role).map(keyText);
   const telling = parts.filter((part) => part !== "none"); // such as no scenario
-  return (telling.length > 0 ? telling : parts).join(", ");
+  return (telling.length > 0 ? telling : parts).join(", ") + range;
 }
 
 function rangeOfPart(cuts, part) {

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from cluster.explore.clusters import cluster_labels
 from tests.system.reports.explorer.pages import LAPTOP, PHONE, VIEWS, Open, choice, drawn
 
 pytestmark = pytest.mark.system
@@ -171,6 +172,31 @@ def test_boundaries_drawn_by_hand_make_groups(opened: Open, trace: dict[str, Any
         assert cut > 3.5
         page.wait_for_timeout(100)
         assert sum(judged()) == sum(value < cut for value in trace["turns"]["facts"]["own_centers"])
+
+
+@pytest.mark.parametrize("kind", ["auto", "dirichlet"])
+def test_clusters_say_which_numbers_their_members_have(opened: Open, trace: dict[str, Any], kind: str) -> None:
+    clusters = cluster_labels(trace, {})
+    with opened(f"view=groups&strategy={kind}&number=3&returns=episode") as page:
+        page.evaluate("() => document.querySelector('[data-key=group-table]').open = true")
+        rows = page.locator("[data-key=group-table] tbody tr").evaluate_all(
+            "(rows) => rows.map((row) => [row.cells[0].textContent, row.cells[1].textContent])")  # fmt: skip
+    expected: dict[str, list[str]] = {}
+    for role, label in set(zip(trace["episodes"]["role"], clusters[kind]["3"], strict=True)):
+        own = [
+            place
+            for place, of in enumerate(zip(trace["episodes"]["role"], clusters[kind]["3"], strict=True))
+            if of == (role, label)
+        ]
+        ranges = []
+        for name in clusters["features"]:
+            values = [trace["episodes"]["facts"][name][place] for place in own]
+            low, high = min(values), max(values)
+            ranges.append(f"{name} {low}" if low == high else f"{name} {low} to {high}")
+        expected[f"{role}, {label}"] = ranges
+    shown = {name: text for name, text in rows if name in expected}
+    assert len(shown) >= 3
+    assert shown == {name: ", ".join(expected[name]) for name in shown}
 
 
 def test_two_strategies_are_compared_on_the_same_batch(opened: Open) -> None:
