@@ -7,6 +7,7 @@ import multiprocessing.connection
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -121,9 +122,10 @@ def _listen(connections: list[Connection], processes: list[Any], add_bar: AddBar
                     bars[name](steps)
                 case GamesHandedOver():
                     open_connections.remove(connection)
-                case Failed(reason):
+                case Failed():
                     # The others fail once one of them is gone, and may say so before its own end shows.
                     killed = _one_was_killed(processes)
+                    reason = _cause(message, connections)
                     raise _death(f"; another one said: {reason}") if killed else RunError(f"imitation: {reason}")
                 case ImitationReport():
                     return message
@@ -134,6 +136,18 @@ def _one_was_killed(processes: list[Any]) -> bool:
     for process in processes:
         process.join(max(0.0, deadline - time.monotonic()))
     return any(process.exitcode is not None and process.exitcode < 0 for process in processes)
+
+
+def _cause(failed: Failed, connections: list[Connection]) -> str:
+    """Return what the user can do something about, if any process said so, and else what this one said."""
+    messages = [failed]
+    for connection in connections:
+        with suppress(EOFError, OSError):  # the process is gone, and all that it said was read
+            while connection.poll():
+                message = connection.recv()
+                if isinstance(message, Failed):
+                    messages.append(message)
+    return next((each.reason for each in messages if each.expected), failed.reason)
 
 
 def _death(more: str) -> RunError:

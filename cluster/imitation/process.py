@@ -54,7 +54,7 @@ def run_rank(task: ImitationTask, rank: int, meeting: str, draft: Path, connecti
         try:
             _Rank(task, rank, connection).run(meeting, draft)
         except Exception as error:
-            connection.send(Failed(one_line(error)))
+            connection.send(Failed(one_line(error), isinstance(error, EntenteError)))
             if not isinstance(error, EntenteError):
                 raise
 

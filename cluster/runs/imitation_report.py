@@ -48,9 +48,10 @@ class GamesHandedOver:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The process cannot continue; the reason is one line."""
+    """The process cannot continue, for a reason of one line; ``expected``: the user can do something about it."""
 
     reason: str
+    expected: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ def test_a_failure_that_follows_from_a_death_is_told_as_the_death(killed: bool, 
     if killed:
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
-    theirs.send(Failed("reset by peer"))  # by another process, before the end of the killed one is noticed
+    # By another process, before the end of the killed one is noticed.
+    theirs.send(Failed("reset by peer", expected=False))
     try:
         with pytest.raises(RunError, match=told):
             _listen([ours], [process], lambda name, steps: lambda done: None)
@@ -35,6 +36,20 @@ def test_a_failure_that_follows_from_a_death_is_told_as_the_death(killed: bool, 
         process.join(10)
         ours.close()
         theirs.close()
+
+
+def test_what_the_user_can_do_something_about_is_told_before_what_followed_from_it() -> None:
+    context = multiprocessing.get_context("spawn")
+    pipes = [context.Pipe(duplex=False) for _ in range(3)]
+    pipes[0][1].send(Failed("connection closed by peer", expected=False))
+    pipes[2][1].send(Failed("needs at least two games", expected=True))
+    pipes[2][1].close()
+    try:
+        with pytest.raises(RunError, match=r"^imitation: needs at least two games$"):
+            _listen([ours for ours, _ in pipes], [], lambda name, steps: lambda done: None)
+    finally:
+        for end in (end for pipe in pipes for end in pipe):
+            end.close()
 
 
 def test_a_process_that_handed_over_its_games_may_end_before_the_first_one() -> None:
