@@ -13,14 +13,16 @@ function groupTable(context) {
     const { mean, std, share, zero_variance: zero } = judged.statistics[index];
     const episodes = episodesOf(judged, group);
     return {
-      cells: [judged.names[index], ...(isDivided ? [numbersOfGroup(context, index)] : []), group.level, group.decided.length, group.members.length, episodes, mean, std,
+      cells: [judged.names[index], ...(isDivided ? [numbersOfGroup(context, index)] : []), group.level,
+        group.decided.length, group.members.length, episodes, mean, std,
         sizeVerdict(judged, index), ...(isShrunk ? [percent(share)] : []), ...(isFlat ? [zero ? "all 0" : ""] : []),
         ...(weights === "none" ? [] : [judged.weightOfSample[group.decided[0]]])],
       onPress: () => choose({ group: judged.names[index], episode: null }),
       selected: choice.group === judged.names[index],
     };
   });
-  const head = ["Group", ...(isDivided ? ["Its numbers"] : []), "Level", "Judged", "Members", "Episodes", "Mean", "Deviation", "Size",
+  const head = ["Group", ...(isDivided ? ["Its numbers"] : []), "Level", "Judged", "Members", "Episodes", "Mean",
+    "Deviation", "Size",
     ...(isShrunk ? ["Own part of the mean"] : []), ...(isFlat ? ["Advantages"] : []), ...(weights === "none" ? [] : ["Weight"])];
   const title = role === "all" ? "all roles" : roleOf(run, role).label;
   return element("details", { class: "card padded", open: choice.group !== null ? "" : null, "data-key": "group-table" },
