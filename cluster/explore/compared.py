@@ -27,14 +27,14 @@ _RETURN = Measure("return", "return", "Return", "mean return", "mean", -1e300, 1
 _MEASURED = RoleMeasures(ROLE_NAME, (), (_RETURN,))
 
 
-def compared_runs(folder: Path, add_bar: AddBar, most_bytes: int) -> list[dict[str, Any]]:
-    """Return the runs of a comparison's folder that have room, each with its newest traces.
+def compared_runs(folder: Path, add_bar: AddBar, most_bytes: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the runs of a comparison's folder that have room, each with its newest traces, and how many have none.
 
-    Raises RunError if a trace is damaged, ReportError if an audit record is.
+    Raises ReportError if an audit record is damaged.
     """
-    cells = first_of_each(sorted((folder / "traces").glob("*/")), most_bytes)
+    cells, left_out = first_of_each(sorted((folder / "traces").glob("*/")), most_bytes)
     share = most_bytes // max(len(cells), 1)
-    return [_run(folder, cell, add_bar, share, most_bytes) for cell in cells]
+    return [_run(folder, cell, add_bar, share, most_bytes) for cell in cells], left_out
 
 
 def compared_pages(folder: Path) -> dict[str, str]:

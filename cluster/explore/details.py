@@ -55,8 +55,12 @@ def detailed_updates(
             if files[version].exists():  # a run that trains thins its traces meanwhile
                 damaged.append(version)
             continue
+        try:
+            trace["clusters"] = cluster_labels(trace, windows) if version in clustered else None
+        except ValueError:  # settings of groups that this version of Entente does not know
+            damaged.append(version)
+            continue
         roles |= dict.fromkeys(trace["episodes"]["role"])
-        trace["clusters"] = cluster_labels(trace, windows) if version in clustered else {}
         _add_opponents(trace, members)
         text.add_to(trace)
         packed[version] = _fitting(trace, most_of_one)
@@ -65,19 +69,25 @@ def detailed_updates(
     return Details(traces, len(files) - len(traces) - len(damaged), damaged, list(roles))
 
 
-def first_of_each(folders: Sequence[Path], most_bytes: int) -> list[Path]:
-    """Return the folders, evenly chosen, whose newest traces fit together; those without a trace are left out."""
+def first_of_each(folders: Sequence[Path], most_bytes: int) -> tuple[list[Path], int]:
+    """Return the folders, evenly chosen, whose newest traces fit together, and how many more have a trace."""
     newest = {folder: files[max(files)] for folder in folders if (files := trace_files(folder))}
     sizes = [path.stat().st_size * 4 / 3 for path in newest.values()]
     fitting = len(sizes) if sum(sizes) <= most_bytes else max(1, int(most_bytes * len(sizes) / sum(sizes)))
-    return _evenly(list(newest), fitting)
+    chosen = _evenly(list(newest), fitting)
+    return chosen, len(newest) - len(chosen)
 
 
 def _fitting(trace: dict[str, Any], most_bytes: int) -> bytes:
-    """Pack a trace; one that alone has no room keeps the tokens of fewer turns, evenly chosen, but of one at least."""
+    """Pack a trace; one that alone has no room keeps the tokens of fewer turns, evenly chosen, but of one at least.
+
+    ``tokens_left_out`` then says how many turns lost theirs.
+    """
+    recorded = len(trace["tokens"])
     packed = gzip.compress(strict_json(trace), 9, mtime=0)
     while len(packed) * 4 / 3 > most_bytes and len(trace["tokens"]) > 1:
         trace["tokens"] = _evenly(trace["tokens"], len(trace["tokens"]) // 2)
+        trace["tokens_left_out"] = recorded - len(trace["tokens"])
         packed = gzip.compress(strict_json(trace), 9, mtime=0)
     return packed
 

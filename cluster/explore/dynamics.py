@@ -18,6 +18,7 @@ _MOST_GROUPS = 64  # whose returns are on the page
 _MOST_OF_ONE = 8  # of them, with the same first part of the key, such as the country
 _METRICS = (
     *("reward_mean", "loss", "grad_norm", "entropy", "approx_kl", "clip_fraction_low", "clip_fraction_high"),
+    "clip_fraction_dual",
     *("ratio_max", "zero_variance_fraction", "fallback_fraction", "running_baseline_fraction", "staleness_mean"),
     *("staleness_max", "reference_kl", "gradient_conflict_fraction", "gradient_cosine", "learning_rate"),
 )

@@ -42,8 +42,8 @@ def document_of(what: Path, add_bar: AddBar) -> dict[str, Any]:
         raise RunError(f"{what} is no folder; name a run's, one of entente compare, or: demo")
     if (what / RESULTS).is_file() and not (what / "config.toml").exists():
         pages = compared_pages(what)
-        runs = compared_runs(what, add_bar, MOST_TRACE_BYTES)
-        return page_document(what.resolve().name, runs, pages)
+        runs, left_out = compared_runs(what, add_bar, MOST_TRACE_BYTES)
+        return {**page_document(what.resolve().name, runs, pages), "runs_left_out": left_out}
     return run_document(what, add_bar)
 
 

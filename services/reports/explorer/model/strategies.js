@@ -96,7 +96,8 @@ function strategyProblem(strategy, trace, learner) {
     const ofTurn = !samplesAreTurns && missing in trace.batch.turns.facts;
     return ofTurn ? `${missing} changes within an episode: choose returns by turn` : `no ${missing} was recorded`;
   }
-  if (strategy.clusters && !trace.clusters?.features) return "no number known at the start varies here";
+  if (strategy.clusters && !trace.clusters) return "clusters were made for fewer updates, and this is none of them";
+  if (strategy.clusters && !trace.clusters.features) return "no number known at the start varies here";
   if (strategy.number && numericFacts(trace).length === 0) return "no number was recorded that varies";
   return null;
 }

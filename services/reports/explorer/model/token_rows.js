@@ -31,11 +31,14 @@ function lossSettings(learner, choice) {
   return changed;
 }
 
+// The advantages of turns as the loss takes them: all, or the largest alone where the run keeps a share of them.
+const lossAdvantages = (trace, judged) => largestShare(pick(judged.advantages, judged.sample_of_turn),
+  trace.learner.top_advantage_quantile);
+
 // Every recorded token of an update, in the shape of ``tokenLosses``, with ``places``: turn, token and pass of each.
-// Each turn's pass is ``pass`` or its last one; turns without a pass (advantage 0) are left out.
+// Each turn's pass is ``pass`` or its last one; turns without a recorded pass are left out.
 function recordedTokens(trace, judged, pass, ratioIsOne) {
-  const ofTurns = pick(judged.advantages, judged.sample_of_turn);
-  const advantages = largestShare(ofTurns, trace.learner.top_advantage_quantile);
+  const advantages = lossAdvantages(trace, judged);
   const tokens = { logprobs: [], entropy: [], behaviour: [], advantages: [], row: [], proximal: [], reference: [] };
   const places = [];
   let rows = 0;
@@ -63,25 +66,38 @@ function tokenRows(trace, judged, learner, choice) {
   const settings = lossSettings(learner, choice);
   const { tokens, places } = recordedTokens(trace, judged, choice.pass, switchedOff(choice).has("ratio"));
   const losses = places.length === 0 ? [] : tokenLosses(tokens, settings);
-  const weightOfTurn = weightsOfTurns(trace, settings);
-  const weights = places.map(({ turn }) => weightOfTurn[turn]);
+  const ofEpochs = new Map(); // each epoch draws minibatches of its own
+  const weights = places.map(({ turn, step }) => {
+    const epoch = Math.max(0, trace.turns.steps[turn].indexOf(step));
+    if (!ofEpochs.has(epoch)) ofEpochs.set(epoch, weightsOfTurns(trace, settings, epoch));
+    return ofEpochs.get(epoch)[turn];
+  });
   const byPlace = new Map(places.map(({ turn, token }, row) => [`${turn}/${token}`, row]));
   return { settings, tokens, places, losses, weights, byPlace };
 }
 
-// The weight of each turn's tokens in the first optimizer step that it had a part in.
-function weightsOfTurns(trace, settings) {
+// The same for each pass in order, with the turns that had so many.
+function everyPass(trace, judged, learner, choice) {
+  const most = trace.tokens.reduce((highest, { passes }) => Math.max(highest, passes.length), 0);
+  return Array.from({ length: most }, (_, pass) => {
+    const tokens = trace.tokens.filter(({ passes }) => passes.length > pass);
+    return tokenRows({ ...trace, tokens }, judged, learner, { ...choice, pass });
+  });
+}
+
+// The weight of each turn's tokens in the optimizer step of an epoch, counted from 0, that it had a part in.
+function weightsOfTurns(trace, settings, epoch) {
   const { turns, episodes } = trace;
   const weights = new Array(turns.trained.length).fill(0);
   const roles = trace.separate_roles ? [...new Set(episodes.role)] : [null];
-  const firstEpoch = turns.steps.map((steps) => steps[0] ?? null); // null: the turn left the loss, or has no token
+  const stepOf = turns.steps.map((steps) => steps[epoch] ?? null); // null: the turn left the loss, or has no token
   for (const role of roles) {
-    const own = [...firstEpoch.keys()].filter((turn) =>
-      firstEpoch[turn] !== null && (role === null || episodes.role[trace.episodeOfTurn[turn]] === role));
-    const steps = [...new Set(pick(firstEpoch, own))];
+    const own = [...stepOf.keys()].filter((turn) =>
+      stepOf[turn] !== null && (role === null || episodes.role[trace.episodeOfTurn[turn]] === role));
+    const steps = [...new Set(pick(stepOf, own))];
     const tokens = sumOf(pick(turns.trained, own));
     for (const step of steps) {
-      const inStep = own.filter((turn) => firstEpoch[turn] === step);
+      const inStep = own.filter((turn) => stepOf[turn] === step);
       const found = turnTokenWeights(namedNormalizer(settings), pick(turns.trained, inStep),
         pick(trace.episodeOfTurn, inStep), {
           maxCompletionLength: settings.max_completion_length ?? highestOf(turns.written),

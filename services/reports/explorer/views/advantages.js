@@ -60,6 +60,8 @@ function boxFigure(context) {
   });
 }
 
+const MOST_HEAT_COLUMNS = 40; // of the heat map
+
 // Roles by phase, or by group where samples are episodes.
 function heatFigure({ judged, trace, run, choose }) {
   const roles = run.roles.filter(({ name }) => trace.episodes.role.includes(name));
@@ -67,7 +69,9 @@ function heatFigure({ judged, trace, run, choose }) {
     const { turn } = judged.samples[sample];
     return turn === null ? judged.batch.episodes.block[judged.samples[sample].episode] : trace.turns.phase[turn];
   };
-  const columns = [...new Set([...judged.samples.keys()].map(columnOf))].sort(comparePhases).slice(0, 40);
+  const all = [...new Set([...judged.samples.keys()].map(columnOf))].sort(comparePhases);
+  const columns = all.slice(0, MOST_HEAT_COLUMNS);
+  const more = all.length > columns.length ? ` ${formatNumber(all.length - columns.length)} more columns are not shown.` : "";
   const cells = new Map();
   for (const sample of judged.samples.keys()) {
     const name = `${judged.samples[sample].role}/${columnOf(sample)}`;
@@ -80,7 +84,8 @@ function heatFigure({ judged, trace, run, choose }) {
   }));
   return figureOf({
     title: "Where the pull is", note: "Mean advantage by role and " + (judged.samplesAreTurns ? "phase" : "block") +
-      ". A group's own mean is 0, so what is left here is what the strategy does not compare away.",
+      ". Where groups are compared with their own mean, that mean is 0 here, so what is left is what the strategy does " +
+      `not compare away.${more}`,
     chart: heatMap({
       rows: roles.map(({ label }) => label), columns, values, xTitle: judged.samplesAreTurns ? "phase" : "block",
       yTitle: run.role_name, symmetric: true,
@@ -135,6 +140,7 @@ function comparisonParts(context) {
   if (!choice.compare) return [];
   if (other.problem !== null) return [notice(other.problem, "warning")];
   const found = agreementOf(judged, other);
+  const gradients = gradientAgreement(judged, other, trace);
   if (found === null) return [notice("The two strategies have other samples, so they cannot be compared one by one.", "warning")];
   const largest = [...found.changed].sort((left, right) => changeOf(judged, other, right) - changeOf(judged, other, left));
   const rows = largest.map((sample) => ({
@@ -151,13 +157,17 @@ function comparisonParts(context) {
       figures([
         ["Samples with the other sign", `${formatNumber(found.changed.length)} of ${formatNumber(found.samples)} (${
           percent(found.changed.length / found.samples)})`],
-        ["Same sign", percent(1 - found.changed.length / found.samples)],
+        ["Samples with the same sign", `${formatNumber(found.same)} (${percent(found.same / found.samples)})`],
         ["Samples whose advantage becomes 0", found.lost], ["Samples whose advantage was 0 and no longer is", found.gained],
-        ["Cosine of the two pulls", found.cosine], ["Size of the other pull, that of the first being 1", found.magnitude],
+        ["Samples whose advantage is 0 under both", found.zero],
+        ["Cosine of the gradients by log-probability", gradients?.cosine],
+        ["Size of the other gradient, that of the first being 1", gradients?.magnitude],
+        ["Cosine of the two lists of advantages", found.cosine],
+        ["Size of the other list, that of the first being 1", found.magnitude],
       ]),
-      notice("A strategy's pull is the list of all samples' advantages: what it asks of the network. A cosine of 1 means " +
-        "that both push every sample alike. Which of two strategies is better, “Which grouping predicts returns?” under " +
-        "“Groups” says."),
+      notice("The gradients are those of the loss's first pass by the log-probability of each trained token: advantage " +
+        "times weight, before clips and corrections. They do not go through the network. A cosine of 1 means that both " +
+        "push every token alike. Which of two strategies is better, “Which grouping predicts returns?” under “Groups” says."),
       dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", judged.strategy.label, other.strategy.label], rows,
         { caption: "Samples that change sign, largest change first", limit: 40 })),
     histogramFigure("Both on the same batch", "Advantages under the two strategies.", panels, "advantage"))];

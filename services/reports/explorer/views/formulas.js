@@ -50,16 +50,31 @@ function verdict(context, sample) {
   const standing = `${sampleName(context, sample)}: its return ${formatNumber(value)} is ${rank}`;
   let text;
   if (!Number.isFinite(baseline)) text = `${standing}, but nothing was known of ${role} yet, so its advantage is 0.`;
-  else if (advantage === 0) text = `${standing}, and its group “${group}” has no other value: the advantage is 0.`;
+  else if (advantage === 0) text = `${standing}, ${zeroReason(context, sample, group)}: the advantage is 0.`;
   else {
     const side = advantage > 0 ? "above" : "below";
     const join = (better > 0.5) === (advantage > 0) ? "and" : "but";
     text = `${standing}, ${join} ${side} the mean ${formatNumber(baseline)} of its group “${group}”: its advantage is ${
-      signed(advantage)}, so what it did is made ${advantage > 0 ? "more" : "less"} likely.${weightInWords(context, sample)}${
+      signed(advantage)}, ${isKept(context, sample) ? `so what it did is made ${advantage > 0 ? "more" : "less"} likely.` :
+        "but the run keeps the largest advantages alone, and this one is not among them."}${weightInWords(context, sample)}${
       restOfEpisode(context, sample)}`;
   }
   return element("p", { class: "headline card padded", id: "verdict" }, text);
 }
+
+// Why an advantage is 0.
+function zeroReason({ judged }, sample, group) {
+  const index = judged.groupOfSample[sample];
+  if (!judged.statistics[index].zero_variance) return `and that is exactly what its group “${group}” is compared with`;
+  const { level, members } = judged.groups[index];
+  if (level === RUNNING_LEVEL) return "and that is exactly its role's running mean";
+  if (areAllEqual(pick(judged.returns, members))) return `and its group “${group}” has no other value`;
+  return `but its group “${group}” has no other episode to compare it with`;
+}
+
+// Whether a sample's advantage reaches the loss, at least at one of its turns.
+const isKept = ({ judged, trace }, sample) => lossAdvantages(trace, judged).some((value, turn) =>
+  value !== 0 && judged.sample_of_turn[turn] === sample);
 
 // What a group weight made of the advantage; empty where there are none.
 function weightInWords({ judged, run }, sample) {
@@ -86,10 +101,14 @@ function step(title, formula, filled, note) {
 
 function advantageSteps(context, sample, turn) {
   const { judged, trace } = context;
-  const steps = [returnStep(context, sample, turn), baselineStep(context, sample)];
-  if (judged.settings.grouping.shrinkage) steps.push(shrinkageStep(context, sample));
+  const steps = [returnStep(context, sample, turn)];
+  if (judged.settings.grouping.opponent_adjusted) steps.push(adjustmentStep(context, sample));
+  steps.push(baselineStep(context, sample));
+  const shrunk = shrinkageOf(judged, sample);
+  if (shrunk !== null) steps.push(shrinkageStep(context, sample, shrunk));
   steps.push(advantageStep(context, sample));
-  if (judged.settings.grouping.group_weights !== "none") steps.push(weightStep(context, sample));
+  if (Object.keys(judged.weights).length > 0) steps.push(weightStep(context, sample));
+  if (trace.learner.top_advantage_quantile < 1) steps.push(largestStep(context, turn));
   const recorded = trace.advantages[sample];
   if (context.choice.strategy === "trained" && Number.isFinite(recorded) &&
     trace.advantages.length === judged.advantages.length) {
@@ -100,17 +119,20 @@ function advantageSteps(context, sample, turn) {
 
 function returnStep({ judged, trace }, sample, turn) {
   const { returns, discount } = judged.settings.learner;
-  const value = judged.returns[sample];
+  const value = judged.plainReturns[sample];
   const { episode } = judged.samples[sample];
   if (returns === "episode") {
     const parts = Object.entries(trace.episodes.parts).map(([name, values]) => `${name} ${formatNumber(values[episode])}`);
     return step("Return", "G = the episode's reward", `G = ${formatNumber(value)}`,
       parts.length > 0 ? `The parts it may be made of: ${parts.join(", ")}.` : null);
   }
-  const own = turnsOfEpisode(trace, episode).filter((each) => each >= turn);
+  const following = turnsOfEpisode(trace, episode).filter((each) => each >= turn);
+  const segments = trace.turns.facts.segment;
+  const end = returns === "segment" ? following.findIndex((each) => segments[each] !== segments[turn]) : -1;
+  const own = end < 0 ? following : following.slice(0, end);
   const rewards = own.slice(0, 6).map((each) => formatNumber(trace.turns.reward[each]));
   const more = own.length > 6 ? ", …" : "";
-  const next = own.length > 1 ? judged.returns[sample + 1] : 0;
+  const next = own.length > 1 ? judged.plainReturns[sample + 1] : 0;
   const elapsed = trace.turns.elapsed[turn];
   if (returns === "segment") {
     return step("Return", "G = sum of the rewards to the end of the segment", `G = ${formatNumber(value)}`,
@@ -121,10 +143,17 @@ function returnStep({ judged, trace }, sample, turn) {
       formatNumber(value)}`, `Rewards from here on: ${rewards.join(", ")}${more}.`);
 }
 
+function adjustmentStep({ judged, trace }, sample) {
+  const { episode, turn } = judged.samples[sample];
+  const expected = recordedFact(trace, "expected_return", episode, turn);
+  return step("Against these opponents", "G ← G − expected return", `G = ${formatNumber(judged.plainReturns[sample])} − ${
+    formatNumber(expected)} = ${formatNumber(judged.returns[sample])}`,
+    "What the ratings of the line-up predicted before the game is taken out.");
+}
+
 function baselineStep({ judged }, sample) {
   const index = judged.groupOfSample[sample];
   const group = judged.groups[index];
-  const { mean } = judged.statistics[index];
   const baseline = judged.baselineOfSample[sample];
   if (group.level === RUNNING_LEVEL) {
     return step("Baseline", "b = the role's running mean before this update", `b = ${formatNumber(baseline)}`,
@@ -133,25 +162,34 @@ function baselineStep({ judged }, sample) {
   }
   const left = judged.settings.grouping.baseline === "leave_one_out";
   const formula = left ? "b = mean of the group's samples of other episodes" : "b = mean of the group's samples";
-  const others = left ? group.members.filter((member) => judged.samples[member].episode !==
-    judged.samples[sample].episode) : group.members;
-  return step("Baseline", formula, `b = mean of ${formatNumber(others.length)} returns = ${formatNumber(baseline)}`,
-    `Group “${judged.names[index]}” of level ${group.level}: ${counted(group.members.length, "sample")} of ${
-      counted(episodesOf(judged, group), "episode")}, mean ${formatNumber(mean)}.`);
+  const values = returnsOfBaseline({ judged, sample });
+  const filled = values.length === 0 ? "b = none: no other episode is in the group" :
+    `b = mean of ${counted(values.length, "return")} = ${formatNumber(meanOf(values))}`;
+  return step("Baseline", formula, filled, `Group “${judged.names[index]}” of level ${group.level}: ${counted(
+    group.members.length, "sample")} of ${counted(episodesOf(judged, group), "episode")}, their mean ${formatNumber(
+    meanOf(pick(judged.returns, group.members)))}.`);
 }
 
-function shrinkageStep({ judged }, sample) {
-  const { share } = judged.statistics[judged.groupOfSample[sample]];
-  return step("Shrinkage", "b = share · own mean + (1 − share) · the parent's, share = n / (n + σ²/τ²)",
-    `share = ${formatNumber(share)}`, "The fewer episodes a group has, the more its mean leans on the coarser group's.");
+function shrinkageStep({ judged }, sample, { own, parent, key, share }) {
+  return step("Shrinkage", "b ← share · b + (1 − share) · the parent's, share = n / (n + σ²/τ²)",
+    `b = ${formatNumber(share)} · ${formatNumber(own ?? parent)} + ${formatNumber(1 - share)} · ${formatNumber(parent)} = ${
+      formatNumber(judged.baselineOfSample[sample])}`,
+    `The parent is the group of level ${key}. The fewer episodes a group has, the more its mean leans on the parent's.`);
 }
 
 function advantageStep({ judged }, sample) {
   const { scale_rewards: scale } = judged.settings.grouping;
+  const index = judged.groupOfSample[sample];
   const gap = judged.returns[sample] - judged.baselineOfSample[sample];
+  if (judged.statistics[index].zero_variance) {
+    return step("Advantage", "A = 0", "A = 0", judged.groups[index].level === RUNNING_LEVEL && !Number.isFinite(
+      judged.baselineOfSample[sample]) ? "No earlier update is known to compare with, so nothing is learned from it." :
+      "The group has no other value or no other episode, so there is nothing to compare with.");
+  }
   const value = judged.advantages[sample] / (judged.weightOfSample[sample] || 1);
   const divisor = value === 0 ? null : gap / value;
-  const names = { group: "the group's deviation + 1e-4", batch: "root mean square of all G − b of the batch + 1e-4" };
+  const names = { group: judged.groups[index].level === RUNNING_LEVEL ?
+    `max(running deviation, |G − b| / ${RUNNING_LIMIT}) + 1e-4` : "the group's deviation + 1e-4", batch: "root mean square of all G − b of the batch + 1e-4" };
   const formula = scale === "none" ? "A = G − b" : `A = (G − b) / (${names[scale]})`;
   const centred = `${formatNumber(judged.returns[sample])} − ${formatNumber(judged.baselineOfSample[sample])}`;
   const filled = scale === "none" || divisor === null ? `A = ${centred} = ${formatNumber(value)}`
@@ -167,4 +205,11 @@ function weightStep({ judged }, sample) {
   return step("Group weight", `A ← w · A, w by ${kind} weights of ${key}`,
     `w = ${formatNumber(weight)}, A = ${formatNumber(judged.advantages[sample])}`,
     "Weights come from earlier updates alone; their mean over this update's episodes is 1.");
+}
+
+function largestStep(context, turn) {
+  const share = percent(context.trace.learner.top_advantage_quantile);
+  const value = lossAdvantages(context.trace, context.judged)[turn];
+  return step("Largest advantages", `A ← A if it is among the largest ${share} of the update's turns, else 0`,
+    `A = ${formatNumber(value)}`, value === 0 ? "The turn gives no gradient." : "The turn stays in the loss.");
 }

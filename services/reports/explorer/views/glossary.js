@@ -8,8 +8,9 @@ const GLOSSARY = [
   ["running", "The last level: samples without a large enough group are compared with their role's mean of earlier updates."],
   ["judged, members", "A group's members make its mean; it judges those of them that no finer group judged."],
   ["advantage", "The return less the baseline, divided by a deviation. Above 0, what was done is made more likely."],
-  ["without signal", "Advantage 0: all returns of the group were equal."],
-  ["pull", "The sum of the sizes of advantages or slopes: by how much samples or tokens move the policy."],
+  ["without signal", "Advantage 0: the return is exactly what it is compared with, as where all returns of a group are equal."],
+  ["pull", "The sum of the sizes of advantages, or of tokens' slopes: by how much samples or tokens move the policy. Before " +
+    "the normaliser, and before a limit to the largest advantages."],
   ["slope", "The derivative of the loss by a token's log-probability; its weight in the loss included. Below 0, the step makes " +
     "the token more likely."],
   ["line-up", "Who sat at the other seats, versions included.", "lineup"],

@@ -21,7 +21,8 @@ function groupTable(context) {
       selected: choice.group === judged.names[index],
     };
   });
-  const head = ["Group", ...(isDivided ? ["Its numbers"] : []), "Level", "Judged", "Members", "Episodes", "Mean",
+  const head = ["Group", ...(isDivided ? ["Its numbers"] : []), "Level", "Judged", "Members", "Episodes",
+    isShrunk ? "Mean, shrunk" : "Mean",
     "Deviation", "Size",
     ...(isShrunk ? ["Own part of the mean"] : []), ...(isFlat ? ["Advantages"] : []), ...(weights === "none" ? [] : ["Weight"])];
   const title = role === "all" ? "all roles" : roleOf(run, role).label;
@@ -67,7 +68,7 @@ function groupDetails(context) {
   const { mean, std, zero_variance: zero, share } = judged.statistics[index];
   const episodes = episodesOf(judged, group);
   const atLeast = judged.settings.grouping.min_group_size;
-  const own = judged.settings.grouping.baseline === "leave_one_out" ? 0 : 1 / episodes;
+  const isRunning = group.level === RUNNING_LEVEL;
   const members = [...group.decided].sort((left, right) => judged.advantages[right] - judged.advantages[left]);
   const rows = members.map((sample) => ({
     cells: [sampleName({ judged, trace, run }, sample), judged.returns[sample], judged.advantages[sample]],
@@ -81,14 +82,22 @@ function groupDetails(context) {
       ...(dividingNumbers(context).length > 0 ? [["Its numbers", numbersOfGroup(context, index)]] : []),
       ["Samples of the group", group.members.length], ["Episodes they are from", episodes],
       ["Fewest episodes that a group may have", atLeast],
-      ["Mean return", mean], ["Deviation", std],
-      ["Standard error of the mean", std / Math.sqrt(episodes)],
-      ["A sample's own part of its baseline", percent(own)],
+      [isRunning ? "Running mean of earlier updates" : share < 1 ? "Mean return, shrunk" : "Mean return", mean],
+      [isRunning ? "Running deviation" : share < 1 ? "Deviation, shrunk" : "Deviation", std],
+      ["Standard error of the mean", isRunning ? null : std / Math.sqrt(episodes)],
+      ["The largest part that one episode has in its own baseline", isRunning ? null : percent(ownPart(judged, group, share))],
       ["The group's own part of the mean", share < 1 ? percent(share) : null],
       ["Zero variance", zero ? "yes: all advantages are 0" : "no"],
     ]),
     dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", "Advantage"], rows, { caption: "Members, best first",
       limit: 60 }));
+}
+
+// The largest part that one episode's samples have in the baseline that they are compared with.
+function ownPart(judged, { members }, share) {
+  if (judged.settings.grouping.baseline === "leave_one_out") return 0;
+  const counts = countsByLabel(numbered(members.map((sample) => judged.samples[sample].episode)));
+  return (share * highestOf(counts)) / members.length;
 }
 
 function smallnessText(judged, index, episodes, atLeast) {
@@ -115,13 +124,15 @@ function sampleName({ judged, trace, run }, sample) {
 function sizesFigure(context) {
   const { judged, choose, run } = context;
   const role = shownRole(context);
-  const indices = groupsOfRole(judged, role).slice(0, 40);
+  const all = groupsOfRole(judged, role);
+  const indices = all.slice(0, 40);
+  const more = all.length > indices.length ? ` ${counted(all.length - indices.length, "more group")} would not fit.` : "";
   const items = indices.map((index) => ({
     group: judged.names[index], name: shortName(context, index, role), value: judged.groups[index].decided.length,
     color: roleOf(run, judged.samples[judged.groups[index].members[0]].role).color,
   }));
   return figureOf({
-    title: "Group sizes", note: "Samples whose advantage each group decides.",
+    title: "Group sizes", note: `Samples whose advantage each group decides.${more}`,
     chart: bars({ items, unit: "samples", onSelect: (place) => choose({ group: items[place].group, episode: null }) }),
     label: `Sizes of ${counted(items.length, "group")}, from ${formatNumber(lowestOf(items.map(({ value }) => value)))} to ${
       formatNumber(highestOf(items.map(({ value }) => value)))} samples.`,
@@ -131,7 +142,9 @@ function sizesFigure(context) {
 
 function characteristicsFigure(context) {
   const { judged, choice, trace } = context;
-  const facts = numericFacts(trace).slice(0, 8);
+  const all = numericFacts(trace);
+  const facts = all.slice(0, 8);
+  const more = all.length > facts.length ? ` ${counted(all.length - facts.length, "more number")} would not fit.` : "";
   if (facts.length < 3) {
     return element("div", { class: "card padded" }, element("h3", {}, "Characteristics"),
       element("p", { class: "soft" }, "A radar needs three numbers that vary; this update has " +
@@ -149,7 +162,8 @@ function characteristicsFigure(context) {
   }
   return figureOf({
     title: "Characteristics", note: chosen === undefined
-      ? "Mean of each number over all samples; choose a group to compare it." : "The chosen group against all samples.",
+      ? `Mean of each number over all samples; choose a group to compare it.${more}` :
+      `The chosen group against all samples.${more}`,
     chart: radar({ axes, series }), label: `Means of ${facts.map(({ name }) => name).join(", ")}.`,
     table: { head: ["Number", ...series.map(({ name }) => name)],
       rows: facts.map(({ name }, place) => [name, ...series.map(({ values }) => values[place])]) },

@@ -110,7 +110,7 @@ function tokenText(context) {
   const { trace, choice, choose, rows } = context;
   const recorded = trace.recorded.get(choice.turn);
   if (!recorded) {
-    return element("p", { class: "soft" }, "Tokens of this turn were not recorded. ", toTokens(context));
+    return element("p", { class: "soft" }, `The tokens of this turn ${withoutTokens(trace)}. `, toTokens(context));
   }
   const trainedAt = new Map(recorded.trained.map((place, token) => [place, token]));
   const slopes = recorded.trained.map((_, token) => slopeOf(rows, choice.turn, token));
@@ -134,13 +134,16 @@ function tokenText(context) {
     value: String(place), label: `optimizer step ${each.step + 1}`,
   })), String(Math.min(choice.pass, passes - 1)), (pass) => choose({ pass: Number(pass) })) : null;
   return element("div", {}, element("h3", {}, "What it wrote"), passControl,
-    passes === 0 ? notice("Its advantage was 0, so no token of it had a gradient.") : null,
+    passes === 0 ? notice(withoutPass(context, choice.turn)) : null,
     element("p", { class: "words" }, ...words),
     element("p", { class: "soft small" }, "Blue words are made more likely, orange ones less; a struck one was clipped. " +
       "Grey words were forced."),
     element("details", { "data-key": "prompt" }, element("summary", {}, "What it had read"),
       element("pre", { class: "prompt" }, recorded.prompt_text)));
 }
+
+const withoutTokens = ({ tokens_left_out: leftOut }) => (leftOut > 0 ? "were not recorded, or had no room on this page" :
+  "were not recorded");
 
 // A way to a turn whose tokens were recorded: of this episode, or of another one.
 function toTokens({ trace, choice, choose }) {

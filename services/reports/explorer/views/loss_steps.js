@@ -5,13 +5,13 @@ function lossSteps(context, turn) {
   const { rows, choice, trace } = context;
   const recorded = trace.recorded.get(turn);
   if (!recorded) {
-    return [element("p", { class: "notice" }, "The tokens of this turn were not recorded, so the steps end here. ",
+    return [element("p", { class: "notice" }, "The tokens of this turn ${withoutTokens(trace)}, so the steps end here. ",
       toTokens(context))];
   }
   const token = choice.token ?? 0;
   const row = rows.byPlace.get(`${turn}/${token}`);
   if (row === undefined) {
-    return [notice("Its advantage was 0 when the run made this update, so its tokens had no pass and no gradient.")];
+    return [notice(withoutPass(context, turn))];
   }
   const shown = lossOfRow(rows, row, recorded, token, trace.turns.trained[turn]);
   const parts = [ratioStep(shown), surrogateStep(shown)];
@@ -20,6 +20,20 @@ function lossSteps(context, turn) {
   if (shown.settings.entropy_coef > 0) parts.push(entropyStep(shown));
   parts.push(normalizerStep(shown), totalStep(shown, slopeInTraining(context, turn, token)));
   return [element("h2", {}, `Token “${tokenWord(trace, turn, token)}”`), ...parts];
+}
+
+// Why the run recorded no pass of a turn whose tokens it recorded.
+function withoutPass({ trace, trained }, turn) {
+  const isKnown = trained.problem === null;
+  if (isKnown && lossAdvantages(trace, trained)[turn] !== 0) {
+    return "Another process of the learner computed this turn, and only the one that writes the record keeps passes, so " +
+      "the steps end here.";
+  }
+  if (isKnown && trained.advantages[trained.sample_of_turn[turn]] !== 0) {
+    return `The run keeps the largest ${percent(trace.learner.top_advantage_quantile)} of the advantages alone. This turn's ` +
+      "was not among them, so its tokens had no pass and no gradient.";
+  }
+  return "Its advantage was 0 when the run made this update, so its tokens had no pass and no gradient.";
 }
 
 function lossOfRow(rows, row, recorded, token, turnTokens) {
@@ -132,61 +146,110 @@ function lossControls(context) {
 }
 
 // How this loss differs from plain GRPO, in words.
-function differences({ rows }) {
+function differences({ rows, choice, trace, judged }) {
   const { settings } = rows;
   const items = [];
-  const plain = { loss_type: "grpo", importance_sampling_level: "token", delta: null, decoupled: false,
-    off_policy_mask_threshold: null, entropy_coef: 0 };
-  for (const [name, value] of Object.entries(plain)) {
-    if (settings[name] !== value) items.push(`${name} = ${settings[name]} (plain GRPO: ${value ?? "off"})`);
+  for (const [name, value] of Object.entries(PLAIN_GRPO)) {
+    if (settings[name] !== value) items.push(`${name} = ${settings[name] ?? "off"} (plain GRPO: ${value ?? "off"})`);
   }
+  const normalizer = namedNormalizer(settings);
+  if (normalizer !== "turn") items.push(`normaliser by ${normalizer} (plain GRPO: by turn, that is by completion)`);
   if (settings.epsilon_high >= UNBOUNDED) items.push("no clipping (plain GRPO: between 0.8 and 1.2)");
-  else if (settings.epsilon_high !== settings.epsilon) {
-    items.push(`epsilon_high = ${formatNumber(settings.epsilon_high)} beside epsilon = ${formatNumber(settings.epsilon)} ` +
+  else if (settings.epsilon_high !== 0.2 || settings.epsilon !== 0.2) {
+    items.push(`epsilon = ${formatNumber(settings.epsilon)} and epsilon_high = ${formatNumber(settings.epsilon_high)} ` +
       "(plain GRPO: both 0.2)");
   }
   if (settings.beta === 0) items.push("no KL penalty (plain GRPO: beta 0.04)");
-  if (settings.loss_type === "rloo") items.push("RLOO also asks for the baseline “leave one out”");
+  else items.push(...differencesOfPenalty(settings));
+  if (settings.top_advantage_quantile < 1) {
+    items.push(`the largest ${percent(settings.top_advantage_quantile)} of the advantages alone (plain GRPO: all)`);
+  }
+  if (switchedOff(choice).has("ratio")) items.push("the importance ratio taken as 1");
   const text = items.length === 0 ? "This is plain GRPO's loss." : `Against plain GRPO: ${items.join("; ")}.`;
-  return element("p", { class: "soft" }, text);
+  return element("div", {}, element("p", { class: "soft" }, text), ...lossWarnings(settings, trace, judged).map((each) =>
+    notice(each, "warning")));
+}
+
+const PLAIN_GRPO = { loss_type: "grpo", importance_sampling_level: "token", delta: null, decoupled: false,
+  off_policy_mask_threshold: null, entropy_coef: 0 };
+
+function differencesOfPenalty({ beta, kl_estimator: estimator, use_bias_correction_kl: corrected }) {
+  return [
+    ...(beta === 0.04 ? [] : [`beta = ${formatNumber(beta)} (plain GRPO: 0.04)`]),
+    ...(estimator === "k3" ? [] : [`KL by ${estimator} (plain GRPO: k3)`]),
+    ...(corrected ? ["the KL's gradient corrected by the ratio (plain GRPO: not)"] : []),
+  ];
+}
+
+// What Entente would refuse in training, and what the slopes above are not.
+function lossWarnings(settings, trace, judged) {
+  const found = [];
+  const { baseline, gradient_surgery: surgery } = judged.settings.grouping;
+  if (settings.loss_type === "rloo" && baseline !== "leave_one_out") {
+    found.push("RLOO needs the baseline “leave one out”; Entente refuses it with another.");
+  }
+  if (settings.loss_type === "rloo" && settings.decoupled && !["sequence_truncate", "sequence_mask"].includes(
+    settings.importance_sampling_mode)) {
+    found.push("RLOO weighs whole turns; Entente refuses it with off-policy weights of single tokens.");
+  }
+  if (namedNormalizer(settings) === "max_completion_length" && settings.max_completion_length === null) {
+    found.push("The run set no max_completion_length, so the longest turn of this update stands for it.");
+  }
+  if (trace.learner.decoupled && !settings.decoupled) {
+    found.push("Without the correction the ratio and its bounds are against the behaviour policy, no longer against the " +
+      "weights at the update's start.");
+  }
+  if (surgery !== undefined && surgery !== "none") {
+    found.push(`The run changed its groups' gradients by ${surgery}: a token's slope here is the one before that.`);
+  }
+  return found;
 }
 
 // Whose tokens the update's figures are about.
 function recordedText(trace, run) {
+  const fewer = trace.tokens_left_out > 0 ? ` ${counted(trace.tokens_left_out, "more turn")} with tokens had no room on ` +
+    "this page." : "";
   const episodes = new Set(trace.tokens.map(({ turn }) => trace.episodeOfTurn[turn]));
   const roles = [...new Set([...episodes].map((episode) => roleOf(run, trace.episodes.role[episode]).label))];
   return `Recorded are the tokens of ${counted(episodes.size, "episode")}, of ${roles.join(", ")}, other ones in each ` +
-    `update; this update trained ${formatNumber(sumOf(trace.turns.trained))} tokens in all.`;
+    `update; this update trained ${formatNumber(sumOf(trace.turns.trained))} tokens in all.${fewer}`;
+}
+
+// Each token of a pass with its slope as it is (``left``) and as it would be without clips (``whole``).
+function tokensBesideUnclipped({ settings, places, losses, weights, tokens }, pass) {
+  if (places.length === 0) return [];
+  const open = { ...settings, epsilon: 1 - 1e-12, epsilon_high: settings.loss_type === "cispo" ? settings.epsilon_high :
+    UNBOUNDED, delta: null };
+  const unclipped = tokenLosses(tokens, open);
+  return places.map(({ turn, token }, row) => ({
+    turn, token, pass, bound: losses[row].clipped, ratio: Math.exp(losses[row].logRatio), advantage: tokens.advantages[row],
+    left: weights[row] * losses[row].slope, whole: weights[row] * unclipped[row].slope,
+  }));
 }
 
 // What clipping removed of the recorded tokens' pull.
-function clippingFigure({ rows, run, trace, choose, choice }) {
-  const { places, losses, weights, tokens } = rows;
-  if (places.length === 0) {
+function clippingFigure({ rows, run, trace, choose, choice, judged }) {
+  const passes = everyPass(trace, judged, judged.settings.learner, choice);
+  const all = passes.flatMap((each, pass) => tokensBesideUnclipped(each, pass));
+  if (all.length === 0) {
     return notice("No token of this update was recorded with a pass, so there is nothing to say about clipping.");
   }
-  const unclipped = tokenLosses(tokens, { ...rows.settings, epsilon: 1 - 1e-12, epsilon_high: rows.settings.loss_type ===
-    "cispo" ? rows.settings.epsilon_high : UNBOUNDED, delta: null });
-  const size = (found, row) => Math.abs(found[row].slope * weights[row]);
-  const before = sumOf(places.map((_, row) => size(unclipped, row)));
-  const after = sumOf(places.map((_, row) => size(losses, row)));
-  const clipped = [...places.keys()].filter((row) => losses[row].clipped !== null)
-    .sort((left, right) => size(unclipped, right) - size(unclipped, left));
-  const rowsShown = clipped.map((row) => {
-    const { turn, token } = places[row];
-    return {
-      cells: [`${tokenWord(trace, turn, token)} in ${turnName(trace, turn)} of ${episodeName(run, trace,
-        trace.episodeOfTurn[turn])}`, losses[row].clipped,
-        Math.exp(losses[row].logRatio), tokens.advantages[row], weights[row] * unclipped[row].slope],
-      onPress: () => choose({ episode: trace.episodeOfTurn[turn], turn, token }), selected: choice.turn === turn &&
-        choice.token === token,
-    };
-  });
+  const before = sumOf(all.map(({ whole }) => Math.abs(whole)));
+  const after = sumOf(all.map(({ left }) => Math.abs(left)));
+  const clipped = all.filter(({ bound }) => bound !== null).sort((one, other) => Math.abs(other.whole) - Math.abs(one.whole));
+  const ofPass = (pass) => (passes.length > 1 ? `, pass ${pass + 1}` : "");
+  const rowsShown = clipped.map(({ turn, token, pass, bound, ratio, advantage, whole }) => ({
+    cells: [`${tokenWord(trace, turn, token)} in ${turnName(trace, turn)} of ${episodeName(run, trace,
+      trace.episodeOfTurn[turn])}${ofPass(pass)}`, bound, ratio, advantage, whole],
+    onPress: () => choose({ episode: trace.episodeOfTurn[turn], turn, token, pass }),
+    selected: choice.turn === turn && choice.token === token && choice.pass === pass,
+  }));
+  const counts = passes.length > 1 ? ` A token counts once for each of the ${formatNumber(passes.length)} passes.` : "";
   const removed = before > 0 ? Math.max(0, 1 - after / before) : 0;
   return element("section", { class: "card padded", id: "clipping" }, element("h3", {}, "What did clipping remove?"),
-    element("p", { class: "headline" }, `${counted(clipped.length, "token")} of ${formatNumber(places.length)} recorded ` +
-      `(${percent(clipped.length / places.length)}) were clipped, and with them ${percent(removed)} of all these tokens' pull.`),
-    element("p", { class: "soft" }, recordedText(trace, run) + (clipped.length === 0 ? "" : ` Inside ${
+    element("p", { class: "headline" }, `${counted(clipped.length, "token")} of ${formatNumber(all.length)} recorded ` +
+      `(${percent(clipped.length / all.length)}) were clipped, and with them ${percent(removed)} of all these tokens' pull.`),
+    element("p", { class: "soft" }, recordedText(trace, run) + counts + (clipped.length === 0 ? "" : ` Inside ${
       formatNumber(1 - rows.settings.epsilon)} to ${formatNumber(1 + rows.settings.epsilon_high)} nothing is clipped. ` +
       "A slope below 0 would have made the token more likely.")),
     rows.settings.epsilon_high >= UNBOUNDED ? notice("Clipping is switched off here.") :

@@ -63,12 +63,11 @@ function surprisingSample(judged, trace) {
 
 // The clipped token with the largest pull; nothing where none was clipped.
 function clippedSelection({ trained, trace }) {
-  const rows = tokenRows(trace, trained, trained.settings.learner, FIRST_CHOICE);
-  const clipped = [...rows.places.keys()].filter((row) => rows.losses[row].clipped !== null);
+  const clipped = everyPass(trace, trained, trained.settings.learner, FIRST_CHOICE).flatMap((rows, pass) =>
+    tokensBesideUnclipped(rows, pass)).filter(({ bound }) => bound !== null);
   if (clipped.length === 0) return {};
-  const pull = (row) => Math.abs(rows.weights[row] * rows.tokens.advantages[row]);
-  const { turn, token } = rows.places[clipped.reduce((best, row) => (pull(row) > pull(best) ? row : best))];
-  return { episode: trace.episodeOfTurn[turn], turn, token };
+  const { turn, token, pass } = clipped.reduce((best, each) => (Math.abs(each.whole) > Math.abs(best.whole) ? each : best));
+  return { episode: trace.episodeOfTurn[turn], turn, token, pass };
 }
 
 // The index of the group with the fewest episodes.
@@ -114,6 +113,9 @@ function startView(context) {
     parts.push(section("Other runs on this page", dataTable(["Run", "Updates in detail"], runs.map((each) => ({
       cells: [each.name, Object.keys(each.traces).length], onPress: () => choose({ run: each.index }),
       selected: each.index === run.index })), { caption: "Runs" })));
+  }
+  if (pageData.runs_left_out > 0) {
+    parts.push(notice(`${counted(pageData.runs_left_out, "more run")} of this comparison had no room on this page.`));
   }
   if (Object.keys(pages).length > 0) parts.push(notice("The comparison of methods is under “Comparison”."));
   return parts;

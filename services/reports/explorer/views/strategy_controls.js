@@ -38,12 +38,20 @@ function strategyControls(context) {
     notes.push(notice(`${factFor(choice, trace)} is known only afterwards: groups made from it bias the gradient.`,
       "warning"));
   }
+  if (usesLaterTurns(choice, trace, strategy)) {
+    notes.push(notice(`${factFor(choice, trace)} changes within an episode, and bins of equal size depend on later turns ` +
+      "too. Entente refuses them in training, unless grouping.allow_outcome_keys is set.", "warning"));
+  }
+  if (isWhatIf(choice) && choice.returns !== null && choice.returns !== trace.learner.returns) {
+    notes.push(notice("The running means and the groups' progress of earlier updates are of the run's own kind of returns, " +
+      "so they are left out here."));
+  }
   if (judged.problem !== null) notes.push(notice(judged.problem, "warning"));
   return element("div", { class: "control-card card" }, element("div", { class: "controls" }, ...parts), ...notes);
 }
 
-const strategyHint = ({ note, clusters }, trace) => (clusters ? `${note} Here: ${trace.clusters.features.join(", ")}.` :
-  note);
+const strategyHint = ({ note, clusters }, trace) => (clusters && trace.clusters?.features ?
+  `${note} Here: ${trace.clusters.features.join(", ")}.` : note);
 
 // A line on every view while one looks at what the update would have been; null otherwise.
 function whatIfLine({ choice, choose }) {
@@ -72,6 +80,9 @@ function usesOutcome(choice, trace, strategy) {
   if (!strategy.number) return false;
   return numericFacts(trace).some(({ name, level }) => name === factFor(choice, trace) && level === "outcome");
 }
+
+const usesLaterTurns = (choice, trace, strategy) => strategy.id === "bins" &&
+  numericFacts(trace).some(({ name, level }) => name === factFor(choice, trace) && level === "turn");
 
 const knownOptions = (name) => KNOWN_VALUES[name].map((value) => ({ value, label: value }));
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.system
 FOLDER = "explorer/arithmetic"
 BATCHES = 1000
 BATCHES_AT_ONCE = 50
-TOLERANCE = 1e-9  # relative to numbers above 1, else absolute
+TOLERANCE = 1e-9  # relative to a number or, where it is larger, to the batch's largest of its kind, at most 1
 FOUND = """
 const spelled = (_, value) => (typeof value === "number" && !Number.isFinite(value) ? String(value) : value);
 
@@ -75,7 +75,9 @@ class Deviations:
         rows = np.array([(float(left), float(right)) for left, right in pairs if right is not None]).reshape(-1, 2)
         left, right = rows.T
         with np.errstate(invalid="ignore"):
-            gaps = np.abs(left - right) / np.maximum(1, np.abs(right))
+            sizes = np.abs(right[np.isfinite(right)])
+            scale = min(1.0, float(sizes.max(initial=0.0))) or 1.0
+            gaps = np.abs(left - right) / np.maximum(scale, np.abs(right))
         gaps[(left == right) | (np.isnan(left) & np.isnan(right))] = 0
         gaps[np.isnan(gaps)] = math.inf
         self.largest[kind] = max(self.largest[kind], (float(gaps.max(initial=0.0)), batch))

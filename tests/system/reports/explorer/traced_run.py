@@ -22,15 +22,23 @@ LEARNER = LearnerSettings(minibatches=4, learning_rate=3e-2, lr_warmup_updates=0
 GROUPING = GroupingSettings(keys=("country+phase", "country"), min_group_size=4, group_weights="performance")
 
 
-def traced_run(folder: Path, updates: int = 3, *, detailed: int | None = None) -> Path:
+def traced_run(
+    folder: Path,
+    updates: int = 3,
+    *,
+    detailed: int | None = None,
+    settings: LearnerSettings = LEARNER,
+    grouping: GroupingSettings = GROUPING,
+) -> Path:
     """Write a run of ``updates`` with audit records, and with traces of ``detailed`` different updates, repeated."""
     long_run(folder, updates)
     RunFolder(folder).traces.mkdir()
     (folder / "format").write_text("2\n")
-    learner = Learner(tiny_model(), LEARNER, GROUPING, 0)
+    reference = tiny_model() if settings.beta > 0 else None
+    learner = Learner(tiny_model(), settings, grouping, 0, reference=reference)
     made = []
     for version in range(detailed or updates):
-        result = learner.step(Batch(games(version), version), 700)
+        result = learner.step(Batch(games(version, rated=grouping.opponent_adjusted), version), 700)
         assert result.trace is not None
         made.append(result.trace)
     for version in range(1, updates + 1):
@@ -39,8 +47,11 @@ def traced_run(folder: Path, updates: int = 3, *, detailed: int | None = None) -
     return folder
 
 
-def games(version: int, count: int = 42) -> tuple[Episode, ...]:
-    """Games of three countries; Turkey earns most, and the later phases more than the first."""
+def games(version: int, count: int = 42, *, rated: bool = False) -> tuple[Episode, ...]:
+    """Games of three countries; Turkey earns most, and the later phases more than the first.
+
+    With ``rated`` the line-ups' ratings predicted a return.
+    """
     rng = np.random.default_rng(version)
     out = []
     for index in range(count):
@@ -54,6 +65,8 @@ def games(version: int, count: int = 42) -> tuple[Episode, ...]:
         plain = episode_of(tuple(turns), role=role, name=f"b{index // 6:06d}/{index % 6}", reward=sum(
             turn.reward for turn in turns))  # fmt: skip
         facts = {**plain.keys, "start_year": 1901 + index % 3, "lineup": f"l{index % 2}", "policy_opponents": index % 5}
+        if rated:
+            facts["expected_return"] = 0.1 * (index % 4)
         if index % 3 == 0:
             facts["fork"] = f"f{index % 2}"
         outcome = {**plain.outcome, "centers": float(3 + index % 5)}

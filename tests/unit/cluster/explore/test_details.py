@@ -63,6 +63,36 @@ def test_damaged_traces_are_left_out_and_named(tmp_path, columns):
     assert (found.damaged, found.left_out) == ([2], 0)
 
 
+def test_settings_of_another_version_leave_an_update_out_and_name_it(tmp_path, columns):
+    folder = folder_of(tmp_path, columns, [1])
+    write_trace(folder, UpdateTrace(2, {**columns, "version": 2, "grouping": {**columns["grouping"], "unknown": 1}}))
+    found = detailed_updates(folder, NUMBERS, {}, no_bar, 10**7)
+    assert (list(found.traces), found.damaged) == (["1"], [2])
+
+
+def test_only_some_of_many_updates_have_clusters_and_the_others_say_so(tmp_path, columns, monkeypatch):
+    monkeypatch.setattr("cluster.explore.details._MOST_CLUSTERED", 2)
+    found = detailed_updates(folder_of(tmp_path, columns, range(1, 5)), NUMBERS, {}, no_bar, 10**7)
+    assert [unpacked(found.traces[each])["clusters"] is None for each in "1234"] == [False, True, True, False]
+
+
+def test_a_run_with_a_number_of_clusters_of_its_own_has_these(columns):
+    asked = {**columns, "grouping": {**columns["grouping"], "n_groups": 5}}
+    assert list(cluster_labels(asked, {})["auto"]) == ["2", "3", "4", "5", "6"]
+
+
+def test_a_number_that_does_not_vary_in_an_update_forgets_nothing_of_adaptive_clusters(columns):
+    facts = {**columns["episodes"]["facts"], "level": [3] * len(columns["episodes"]["role"])}
+    windows = {}
+    constant = {**columns, "episodes": {**columns["episodes"], "facts": facts}}
+    assert cluster_labels(constant, windows)["features"] == ["size"]
+    before = {role: len(window.window_WF) for role, window in windows[4].items()}
+    varying = {**facts, "level": list(range(len(facts["level"])))}
+    found = cluster_labels({**columns, "episodes": {**columns["episodes"], "facts": varying}}, windows)
+    assert found["features"] == ["level", "size"]
+    assert all(len(window.window_WF) > before[role] for role, window in windows[4].items())
+
+
 def test_too_many_updates_are_thinned_and_the_newest_stays(tmp_path, columns):
     folder = folder_of(tmp_path, columns, range(1, 41))
     size = len(detailed_updates(folder_of(tmp_path / "one", columns, [1]), NUMBERS, {}, no_bar, 10**7).traces["1"])
@@ -85,7 +115,9 @@ def test_an_update_that_alone_is_too_large_has_the_tokens_of_fewer_turns(tmp_pat
     assert 1 <= len(turns[1]) < len(turns[0])
     assert set(turns[1]) < set(turns[0])
     assert turns[1][-1] == turns[0][-1]
-    assert {**unpacked(fewer), "tokens": None} == {**unpacked(whole), "tokens": None}
+    assert unpacked(fewer)["tokens_left_out"] == len(turns[0]) - len(turns[1])
+    assert {**unpacked(fewer), "tokens": None} == {
+        **unpacked(whole), "tokens": None, "tokens_left_out": unpacked(fewer)["tokens_left_out"]}  # fmt: skip
 
 
 def test_opponents_come_from_the_lineups(tmp_path, columns):
@@ -128,5 +160,7 @@ def test_of_many_runs_as_many_as_fit_are_taken(tmp_path, columns):
     (tmp_path / "empty").mkdir()
     folders = sorted(tmp_path.iterdir())
     size = trace_files(tmp_path / "a")[21].stat().st_size * 4 / 3
-    assert [path.name for path in first_of_each(folders, 10**9)] == list("abcdefgh")
-    assert len(first_of_each(folders, int(4.1 * size))) == 4
+    found, left_out = first_of_each(folders, 10**9)
+    assert ([path.name for path in found], left_out) == (list("abcdefgh"), 0)
+    found, left_out = first_of_each(folders, int(4.1 * size))
+    assert (len(found), left_out) == (4, 4)

@@ -69,8 +69,55 @@ def test_a_trace_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
         read_trace(path)
 
 
-def test_another_schema_is_named(tmp_path, trace):
+@pytest.mark.parametrize("keeps", [True, False])
+def test_another_schema_is_named(tmp_path, trace, keeps):
     path = tmp_path / "000001.json.gz"
-    path.write_bytes(gzip.compress(json.dumps({**trace.columns, "schema": 99}).encode()))
+    path.write_bytes(gzip.compress(json.dumps({**(trace.columns if keeps else {}), "schema": 99}).encode()))
     with pytest.raises(RunError, match="schema 99"):
+        read_trace(path)
+
+
+def without(table, *path):
+    """A copy that lacks what the path leads to."""
+    name, *rest = path
+    if not rest:
+        return {key: value for key, value in table.items() if key != name}
+    return {**table, name: without(table[name], *rest)}
+
+
+def with_value(table, value, *path):
+    """A copy with another value where the path leads to."""
+    name, *rest = path
+    return {**table, name: with_value(table[name], value, *rest) if rest else value}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda columns: without(columns, "turns"),
+        lambda columns: without(columns, "tokens"),
+        lambda columns: without(columns, "running"),
+        lambda columns: without(columns, "episodes", "block"),
+        lambda columns: without(columns, "episodes", "facts"),
+        lambda columns: with_value(columns, columns["episodes"]["reward"][1:], "episodes", "reward"),
+        lambda columns: with_value(columns, columns["turns"]["elapsed"][1:], "turns", "elapsed"),
+        lambda columns: with_value(columns, {"odd": [1]}, "turns", "facts"),
+        lambda columns: with_value(columns, columns["advantages"][1:], "advantages"),
+        lambda columns: with_value(columns, "text", "advantages"),
+        lambda columns: with_value(columns, [without(each, "completion") for each in columns["tokens"]], "tokens"),
+        lambda columns: with_value(columns, [{**each, "turn": 10**6} for each in columns["tokens"]], "tokens"),
+        lambda columns: with_value(columns, [{**each, "behaviour": []} for each in columns["tokens"]], "tokens"),
+        lambda columns: with_value(columns, [{**each, "completion": [-1]} for each in columns["tokens"]], "tokens"),
+    ],
+)
+def test_a_trace_that_lacks_a_part_is_no_trace(tmp_path, trace, change):
+    path = tmp_path / "000001.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(change(trace.columns)).encode()))
+    with pytest.raises(RunError, match="is no trace of an update"):
+        read_trace(path)
+
+
+def test_a_trace_under_another_number_is_named(tmp_path, trace):
+    path = write_trace(tmp_path, trace).rename(tmp_path / "000007.json.gz")
+    with pytest.raises(RunError, match="holds update 1; its name says another one"):
         read_trace(path)

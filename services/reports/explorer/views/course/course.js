@@ -152,7 +152,7 @@ function balanceFigure(context) {
     { name: "mean", values: places.map((place) => at(place, meanOf)), color: "var(--line-ALL)" },
     { name: "worst", values: places.map((place) => at(place, lowestOf)), color: "var(--line-AUSTRIA)" },
   ];
-  return courseFigure(context, "Balance", `The best, mean and worst ${run.role_name} by reward.`, series, "reward");
+  return courseFigure(context, "Balance", `The best, mean and worst ${run.role_name} by reward, smoothed over a tenth of the run.`, series, "reward");
 }
 
 const HEALTH = [
@@ -161,7 +161,7 @@ const HEALTH = [
   ["Gradient", "Norm of the gradient before clipping.", "norm", ["grad_norm"]],
   ["Signal", "Samples without signal, and samples that fell back.", "share",
     ["zero_variance_fraction", "fallback_fraction", "running_baseline_fraction"]],
-  ["Clipping", "Share of tokens whose gradient a clip removed.", "share", ["clip_fraction_low", "clip_fraction_high"]],
+  ["Clipping", "Share of tokens whose gradient a clip removed.", "share", ["clip_fraction_low", "clip_fraction_high", "clip_fraction_dual"]],
   ["Staleness", "Updates between the weights that sampled and those that learned.", "updates",
     ["staleness_mean", "staleness_max"]],
   ["Conflict", "Pairs of groups whose gradients point apart, and their mean cosine.", "",

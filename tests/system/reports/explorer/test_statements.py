@@ -1,0 +1,108 @@
+"""Sentences of the explorer's page that state a fact hold only where the fact does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.system.reports.explorer.pages import Open
+
+pytestmark = pytest.mark.system
+
+PLAIN: dict[str, Any] = {
+    "loss_type": "grpo", "importance_sampling_level": "token", "delta": None, "decoupled": False,
+    "off_policy_mask_threshold": None, "entropy_coef": 0, "normalizer": "auto", "epsilon": 0.2, "epsilon_high": 0.2,
+    "beta": 0.04, "kl_estimator": "k3", "use_bias_correction_kl": False, "top_advantage_quantile": 1,
+    "max_completion_length": None, "importance_sampling_mode": None,
+}  # fmt: skip
+DIFFERENCES = """([learner, baseline, ablations]) => differences({
+  rows: { settings: learner }, choice: { ...FIRST_CHOICE, ablations }, trace: { learner },
+  judged: { settings: { grouping: { baseline, gradient_surgery: "none" } } } }).textContent"""
+
+
+def test_only_plain_grpo_is_called_so(opened: Open) -> None:
+    with opened("view=formulas") as page:
+
+        def said(changes: dict[str, Any], ablations: str = "") -> str:
+            text: str = page.evaluate(DIFFERENCES, [{**PLAIN, **changes}, "mean", ablations])
+            return text
+
+        assert said({}) == "This is plain GRPO's loss."
+        for changes, expected in (
+            ({"normalizer": "episode"}, "normaliser by episode"),
+            ({"epsilon": 0.5, "epsilon_high": 0.5}, "epsilon = 0.5 and epsilon_high = 0.5"),
+            ({"epsilon_high": 0.28}, "epsilon_high = 0.28"),
+            ({"beta": 1.5}, "beta = 1.5"),
+            ({"beta": 0}, "no KL penalty"),
+            ({"kl_estimator": "k2"}, "KL by k2"),
+            ({"use_bias_correction_kl": True}, "corrected by the ratio"),
+            ({"top_advantage_quantile": 0.3}, "the largest 30 % of the advantages alone"),
+            ({"delta": 3.0}, "delta = 3 (plain GRPO: off)"),
+            ({"decoupled": True}, "decoupled = true"),
+            ({"entropy_coef": 0.01}, "entropy_coef = 0.01"),
+            ({"importance_sampling_level": "sequence"}, "importance_sampling_level = sequence"),
+            ({"loss_type": "rloo"}, "RLOO needs the baseline"),
+        ):
+            assert expected in said(changes), changes
+            assert "This is plain" not in said(changes)
+        assert "taken as 1" in said({}, "ratio")
+
+
+def test_advantages_that_vanish_do_not_agree(opened: Open) -> None:
+    with opened("view=advantages") as page:
+        found = page.evaluate(
+            """() => {
+              const judgement = (advantages) => ({ problem: null, samples: advantages, advantages });
+              const one = judgement([1, -1, 0.5, 0, 2]);
+              return [agreementOf(one, judgement([0, 0, 0, 0, 0])), agreementOf(one, judgement([2, 1, 1, 0, 4]))];
+            }"""
+        )
+    assert {name: found[0][name] for name in ("changed", "same", "lost", "zero")} == {
+        "changed": [], "same": 0, "lost": 4, "zero": 1}  # fmt: skip
+    assert {name: found[1][name] for name in ("changed", "same", "lost", "gained", "zero")} == {
+        "changed": [1], "same": 3, "lost": 0, "gained": 0, "zero": 1}  # fmt: skip
+
+
+def test_gradients_of_two_strategies_count_tokens_and_their_weights(opened: Open) -> None:
+    with opened("view=advantages") as page:
+        found, expected = page.evaluate(
+            """async () => {
+              const trace = await traceOf(runs[0], nearestVersion(runs[0], null));
+              const judged = ["trained", "role"].map((id) => judgedBy(id, FIRST_CHOICE, runs[0], trace));
+              const slopes = judged.map((each) => {
+                const weights = weightsOfTurns(trace, each.settings.learner, 0);
+                return trace.turns.trained.flatMap((count, turn) => new Array(count).fill(
+                  -weights[turn] * each.advantages[each.sample_of_turn[turn]]));
+              });
+              const product = (one, other) => one.reduce((sum, value, place) => sum + value * other[place], 0);
+              const [left, right] = slopes;
+              return [gradientAgreement(...judged, trace), {
+                cosine: product(left, right) / Math.sqrt(product(left, left) * product(right, right)),
+                magnitude: Math.sqrt(product(right, right) / product(left, left)) }];
+            }"""
+        )
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert 0.1 < found["cosine"] < 0.999
+
+
+@pytest.mark.parametrize(
+    ("returns", "members", "level", "reason"),
+    [
+        ([1, 2, 3], [0, 1, 2], "country", "that is exactly what its group"),
+        ([2, 2, 2], [0, 1, 2], "country", "has no other value"),
+        ([1, 2, 3], [1], "country", "has no other value"),
+        ([1, 2, 3], [1], "running", "exactly its role's running mean"),
+    ],
+)
+def test_an_advantage_of_0_has_its_own_reason(
+    opened: Open, returns: list[float], members: list[int], level: str, reason: str
+) -> None:
+    with opened("view=formulas") as page:
+        text = page.evaluate(
+            """([returns, members, level]) => zeroReason({ judged: { returns, groupOfSample: [0, 0, 0],
+              statistics: [{ zero_variance: level === "running" || areAllEqual(pick(returns, members)) }],
+              groups: [{ level, members }] } }, 1, "F")""",
+            [returns, members, level],
+        )
+    assert reason in text
