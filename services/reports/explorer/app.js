@@ -35,6 +35,7 @@ function answerQuestion({ answer, at }, context) {
 
 addEventListener("popstate", () => {
   choice = readChoice(location.hash);
+  pageMemory.tour = null; // its steps are not the browser's
   redraw();
 });
 
@@ -45,8 +46,10 @@ async function redraw() {
     await drawChoice(number);
   } catch (error) {
     if (number !== drawing) return;
-    document.getElementById("view").replaceChildren(notice(`This update cannot be shown: ${error.message}. Open the page ` +
-      "in a newer browser, or write it again with entente explore.", "warning"));
+    const help = typeof DecompressionStream === "undefined" ? "Open the page in a newer browser."
+      : "Choose another update or strategy, or write the page again with entente explore.";
+    document.getElementById("view").replaceChildren(notice(`This update cannot be shown: ${error.message}. ${help}`, "warning"));
+    document.getElementById("inspector").hidden = true; // it may be of another update
     document.body.dataset.drawn = String(drawing);
   }
 }
@@ -75,7 +78,7 @@ function insideTrace(given, trace) {
   if (kept.turn !== null) kept.episode = trace.episodeOfTurn[kept.turn];
   if (kept.episode !== null && kept.episode >= trace.episodes.id.length) Object.assign(kept, { episode: null });
   const recorded = trace.recorded.get(kept.turn);
-  if (recorded && kept.token >= recorded.trained.length) kept.token = null;
+  if (!recorded || kept.token >= recorded.trained.length) kept.token = null;
   if (kept.role !== "all" && !trace.episodes.role.includes(kept.role)) kept.role = null;
   return kept;
 }
@@ -101,9 +104,11 @@ function show(context) {
   inspected.hidden = !shown;
   inspected.replaceChildren(...(shown ? inspector(context) : []));
   document.getElementById("shell").classList.toggle("wide", !shown);
+  document.getElementById("shell").dataset.view = view.id;
   const tour = tourBox(context);
   document.getElementById("tour").replaceChildren(...(tour ? [tour] : []));
   restoreOpen();
+  document.getElementById(`tab-${view.id}`).scrollIntoView({ block: "nearest", inline: "nearest" });
   for (const act of context.afterwards) act();
   refocus(active, focused);
   focusTour(context, focused);
@@ -130,10 +135,11 @@ function tabList(context, view) {
     }));
   const list = element("div", { class: "tabs", role: "tablist", "aria-label": "Views" }, ...tabs);
   list.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (step === undefined) return;
+    const at = tabs.findIndex((tab) => tab.tabIndex === 0);
+    const place = { ArrowRight: at + 1, ArrowLeft: at - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[event.key];
+    if (place === undefined) return;
     event.preventDefault();
-    const next = tabs[(tabs.findIndex((tab) => tab.tabIndex === 0) + step + tabs.length) % tabs.length];
+    const next = tabs[place % tabs.length];
     next.focus();
     next.click();
   });
@@ -165,13 +171,23 @@ function focusPlace(active) {
 function refocus(active, focused) {
   if (active?.isConnected && active !== document.body) active.focus({ preventScroll: true });
   else if (focused !== null) focusAgain(focused, 4);
+  else if (active !== null && active !== document.body) focusView();
+}
+
+// What had the focus is gone, so that it goes on from the view or, where a step to the next update is off, from the slider.
+function focusView(key = null) {
+  const steps = ["Update before", "Next update"].includes(key) ? document.querySelector(".update-slider input") : null;
+  (steps ?? document.getElementById("view")).focus({ preventScroll: true });
 }
 
 // Charts are drawn a few frames after the page, when their width is known.
 function focusAgain(focused, frames) {
   const found = withKey(focused.key)[focused.place];
-  if (found) found.focus({ preventScroll: true });
-  else if (frames > 0) requestAnimationFrame(() => focusAgain(focused, frames - 1));
+  if (found && !found.disabled) found.focus({ preventScroll: true });
+  else if (found || frames === 0) {
+    const isTours = focused.key.startsWith("tour-"); // which has its own rules
+    if (document.activeElement === document.body && !isTours) focusView(focused.key);
+  } else requestAnimationFrame(() => focusAgain(focused, frames - 1));
 }
 
 function comparisonView({ pages }) {
@@ -192,6 +208,7 @@ document.querySelector("a.skip").addEventListener("click", (event) => {
 document.getElementById("title").textContent = pageData.title;
 document.getElementById("start-tour").addEventListener("click", () => {
   pageMemory.tour = 0;
+  pageMemory.beforeTour = choice;
   choose(TOUR[0].changes);
 });
 redraw();

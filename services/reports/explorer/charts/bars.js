@@ -52,7 +52,8 @@ function barNodes({ value, color, interval }, { top, height }, scale) {
 
 function valueWithUnit(value, unit) {
   if (!Number.isFinite(value) || !unit) return formatNumber(value);
-  return `${formatNumber(value)}${unit === "%" ? "" : "\u00a0"}${unit}`;
+  const word = value === 1 && unit.endsWith("s") ? unit.slice(0, -1) : unit;
+  return `${formatNumber(value)}${unit === "%" ? "" : "\u00a0"}${word}`;
 }
 
 function barLabel({ name, value, interval }, unit) {

@@ -7,7 +7,8 @@ const DOT_REACH = 16; // pixels from a dot at which the pointer means it
 // onBoundary(index, value, finished), selected (an id) and onSelect(id). ``update`` takes the options that change.
 function dotField(options) {
   const chart = chartPlace("dots");
-  const list = svgElement("g", { class: "chart-dot-list", role: "listbox", "aria-label": "Dots" });
+  const list = svgElement("g", { class: "chart-dot-list", role: "listbox", "aria-label": "Dots",
+    tabindex: -1 }); // its dots have the focus
   const ring = svgElement("circle", { class: "chart-dot-ring", fill: "none" });
   const meanLayer = svgElement("g", { class: "chart-means", "aria-hidden": "true" });
   const handleLayer = svgElement("g", {});

@@ -59,7 +59,7 @@ function heatCell(value, name, domain, box, chart) {
     svgElement("rect", { ...box, class: known ? null : "chart-cell-empty" }),
     fits ? svgElement("text", { ...at, "aria-hidden": "true" }, text) : null);
   if (known) cell.firstChild.style.fill = heatColor(value, domain);
-  explainNode(cell, label, box, chart);
+  explainNode(cell, label, box, chart, true);
   return cell;
 }
 

@@ -61,7 +61,7 @@ function readValue(name, text) {
   if (typeof first === "boolean" || name === "shrinkage") return text === "true";
   const counts = typeof first === "number" || ["update", "episode", "turn", "token"].includes(name);
   if (!counts) return isKnownValue(name, text) ? text : first;
-  return /^\d{1,9}$/.test(text) ? Number(text) : first;
+  return /^\d{1,9}$/.test(text) && (name !== "number" || Number(text) > 0) ? Number(text) : first;
 }
 
 function isKnownValue(name, text) {

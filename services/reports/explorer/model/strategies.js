@@ -59,7 +59,7 @@ const STRATEGIES = [
   {
     id: "bins", label: "bins of a number", needs: [], number: true, keys: (role, { fact, number }) =>
       [`${role}+${fact}:${number}`, role],
-    note: "A number known at the start, in bins of equal size.",
+    note: "The chosen number, in bins of equal size.",
   },
   {
     id: "hand", label: "by hand: drag the boundaries", needs: [], number: true, keys: (role) =>
@@ -73,6 +73,13 @@ const STRATEGIES = [
       "games. Entente refuses it unless grouping.allow_outcome_keys is set.",
   },
 ];
+
+// The run's keys without what changes within an episode, for samples that are episodes.
+function keysOfEpisodes(keys, trace, role) {
+  const { episodes, turns } = trace.batch;
+  const changing = Object.keys(turns.facts).filter((name) => !(name in episodes.facts) && name !== "task");
+  return changing.reduce((left, name) => withoutPart(left, name, role), keys);
+}
 
 // Key expressions without one of their parts, and without the repetitions that this leaves.
 function withoutPart(keys, part, role) {
@@ -118,16 +125,31 @@ function settingsFor(id, choice, run, trace) {
     grouping.keys = strategy.keys(run.role_name, { fact: factFor(choice, trace), number: choice.number, trained:
       trace.grouping.keys });
   }
+  else if (learner.returns === "episode") grouping.keys = keysOfEpisodes(grouping.keys, trace, run.role_name);
   const { level } = numericFacts(trace).find(({ name }) => name === factFor(choice, trace)) ?? {};
   if (id === "outcome" || (strategy.number && level === "outcome")) grouping.allow_outcome_keys = true;
   if (id === "bins" && level === "turn") grouping.allow_outcome_keys = true; // later turns decide earlier ones' bins
   return { learner, grouping };
 }
 
-// The number that bins, boundaries and the x axis are about: the one chosen, or the first that varies.
+// The number that bins, boundaries and the x axis are about: the one chosen, or the first that varies within a role, since
+// others divide no role; of those known before all others.
 function factFor(choice, trace) {
-  const names = numericFacts(trace).map(({ name }) => name);
-  return names.includes(choice.fact) ? choice.fact : (names[0] ?? null);
+  const numbers = numericFacts(trace);
+  if (numbers.some(({ name }) => name === choice.fact)) return choice.fact;
+  const known = numbers.filter(({ level }) => level !== "outcome");
+  return (known.find(({ name }) => variesWithinARole(trace, name)) ?? known[0] ?? numbers[0])?.name ?? null;
+}
+
+function variesWithinARole(trace, name) {
+  const values = valuesOfFact(trace, name);
+  const { role } = trace.episodes;
+  const roles = values.length === role.length ? role : trace.episodeOfTurn.map((episode) => role[episode]);
+  const first = new Map();
+  return values.some((value, place) => {
+    if (!first.has(roles[place])) first.set(roles[place], value);
+    return first.get(roles[place]) !== value;
+  });
 }
 
 // The boundaries drawn by hand; at first they divide the number's range evenly.

@@ -44,13 +44,15 @@ function histogramFigure(title, note, panels, xTitle) {
 function boxFigure(context) {
   const { judged, choice, choose, run } = context;
   const columns = formationColumns(context, shownRole(context));
+  const left = groupsOfRole(judged, shownRole(context)).length - columns.length;
   const groups = columns.map(({ index, name }) => ({
     group: judged.names[index], name, values: pick(judged.advantages, judged.groups[index].decided),
     color: roleOf(run, judged.samples[judged.groups[index].members[0]].role).color,
     selected: choice.group === judged.names[index],
   }));
   return figureOf({
-    title: `Advantages by group: ${roleTitle(context)}`, note: "Quartiles, whiskers of 1.5 interquartile ranges, outliers, and the mean as a diamond.",
+    title: `Advantages by group: ${roleTitle(context)}`, note: "Quartiles, whiskers of 1.5 interquartile ranges, outliers, and the mean as a diamond." +
+      (left > 0 ? ` ${counted(left, "smaller group")} would not fit.` : ""),
     chart: boxPlots({ groups, yTitle: "advantage", onSelect: (place) => choose({ group: groups[place].group, episode: null }) }),
     label: `Advantages of ${counted(groups.length, "group")}.`,
     table: {
@@ -169,7 +171,7 @@ function comparisonParts(context) {
         "times weight, before clips and corrections. They do not go through the network. A cosine of 1 means that both " +
         "push every token alike. Which of two strategies is better, “Which grouping predicts returns?” under “Groups” says."),
       dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", judged.strategy.label, other.strategy.label], rows,
-        { caption: "Samples that change sign, largest change first", limit: 40 })),
+        { caption: "Samples that change sign, largest change first" })),
     histogramFigure("Both on the same batch", "Advantages under the two strategies.", panels, "advantage"))];
 }
 

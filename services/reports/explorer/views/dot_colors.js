@@ -16,8 +16,9 @@ function dotPaint({ judged, choice, trace, run }) {
   if (choice.color === "role") return (sample) => ({ color: roleOf(run, judged.samples[sample].role).color });
   const value = colorValue({ judged, choice, trace });
   if (value === null) {
-    const largest = highestOf(judged.advantages.map(Math.abs)) || 1;
-    return (sample) => ({ color: advantageColor(judged.advantages[sample] / largest) });
+    const sizes = judged.advantages.map(Math.abs).sort((left, right) => left - right);
+    const large = sizes[Math.floor(0.95 * (sizes.length - 1))] || sizes.at(-1) || 1; // one far off would fade the others
+    return (sample) => ({ color: advantageColor(judged.advantages[sample] / large) });
   }
   const names = categoryNames(judged, value);
   return (sample) => ({ color: categoryColor(names.indexOf(value(sample))) });

@@ -10,7 +10,7 @@ function formulasView(context) {
       parts.push(element("p", { class: "headline card padded", id: "verdict" }, "No sample of this update has a negative " +
         "advantage: none did worse than its group."));
     }
-    parts.push(notice("Choose an episode, then a turn and a token, on the right; the steps fill with their numbers."),
+    parts.push(notice("Choose an episode, then a turn and a token, in the selection beside this; the steps fill with their numbers."),
       interestingTurns(context));
   } else {
     const turn = formulaTurn(context);
@@ -131,16 +131,16 @@ function returnStep({ judged, trace }, sample, turn) {
   const end = returns === "segment" ? following.findIndex((each) => segments[each] !== segments[turn]) : -1;
   const own = end < 0 ? following : following.slice(0, end);
   const rewards = own.slice(0, 6).map((each) => formatNumber(trace.turns.reward[each]));
-  const more = own.length > 6 ? ", …" : "";
+  const more = own.length > 6 ? ", …" : ".";
   const next = own.length > 1 ? judged.plainReturns[sample + 1] : 0;
   const elapsed = trace.turns.elapsed[turn];
   if (returns === "segment") {
     return step("Return", "G = sum of the rewards to the end of the segment", `G = ${formatNumber(value)}`,
-      `Rewards from here on: ${rewards.join(", ")}${more}.`);
+      `Rewards from here on: ${rewards.join(", ")}${more}`);
   }
   return step("Return", "G = r + discount ^ phases · G of the next decision",
     `G = ${formatNumber(trace.turns.reward[turn])} + ${formatNumber(discount)} ^ ${elapsed} · ${formatNumber(next)} = ${
-      formatNumber(value)}`, `Rewards from here on: ${rewards.join(", ")}${more}.`);
+      formatNumber(value)}`, `Rewards from here on: ${rewards.join(", ")}${more}`);
 }
 
 function adjustmentStep({ judged, trace }, sample) {

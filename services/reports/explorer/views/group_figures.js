@@ -202,7 +202,8 @@ function explainNext(found, context) {
   const strategy = found.waiting.shift();
   if (strategy === undefined || context.memory.explained !== found) return;
   const judged = judgedBy(strategy.id, context.choice, context.run, context.trace);
-  if (judged.problem === null) {
+  const isRepeated = !["role", "none", "trained"].includes(strategy.id) && judged.problem === null && !dividesARole(judged);
+  if (judged.problem === null && !isRepeated) {
     const { table, returns } = samplesAndReturns(judged.batch, judged.settings);
     const value = shareExplainedByChain(table, returns, judged.settings.grouping);
     if (value !== null) found.items.push({ id: strategy.id, name: strategy.label, value });
@@ -222,7 +223,7 @@ function showExplained({ items, waiting, place }, choice) {
   place.replaceChildren(figureOf({
     title: "Which grouping predicts returns?",
     note: "Share of the variance within roles that the mean of the group's other episodes predicts. Above 0 the groups " +
-      "say something; below 0 they only add noise.",
+      "say something; below 0 they only add noise. Strategies that make the groups by role again are left out.",
     chart: bars({ items: shown, unit: "" }), label: items.map(({ name, value }) => `${name} ${percent(value)}`).join(", "),
     table: { head: ["Strategy", "Share"], rows: items.map(({ name, value }) => [name, value]) },
   }));

@@ -60,7 +60,7 @@ function formationFigure(context) {
     groups: columns.map(({ index, name }) => groupColumn(judged, index, name)),
     boundaries: isHand && !choice.formed ? cutsFor(choice, trace) : [],
     onBoundary: (place, value, finished) => {
-      if (finished) choose({ cuts: cutsFor(choice, trace).with(place, value).join("_") });
+      if (finished) choose({ cuts: cutsFor(choice, trace).with(place, Number(value.toPrecision(6))).join("_") });
     },
     selected: selectedSample(context),
     onSelect: (sample) => choose({
@@ -88,7 +88,7 @@ function formationNote({ judged, choice }) {
   const what = judged.samplesAreTurns ? "turn" : "episode";
   const where = choice.formed ? "Each column is a group; the line is the mean of all its members, from which " +
     "advantages are counted. Members that a finer group judges stand there, so a column may have fewer."
-    : "Press the button and the dots go to their groups.";
+    : "Press the button and the dots go to their groups. Those of a whole number stand a little beside it.";
   return `Each dot is one ${what} of this update. ${where}`;
 }
 
@@ -103,7 +103,8 @@ function formationNumbersNote(context) {
 // Why there are fewer clusters or bins of a role than were asked for; null where there are as many.
 function fewerThanAsked(judged, choice) {
   const { strategy } = judged;
-  if (!strategy.clusters && strategy.id !== "bins") return null;
+  const isCounted = strategy.id === "bins" || (strategy.clusters && strategy.id !== "dirichlet"); // that one finds its own
+  if (!isCounted) return null;
   const counts = new Map();
   for (const group of judged.groups.filter(({ key }) => key.length > 1)) {
     counts.set(group.key[0], (counts.get(group.key[0]) ?? 0) + 1);
@@ -117,7 +118,7 @@ function fewerThanAsked(judged, choice) {
 function hiddenNotes({ judged, choice }, role) {
   const groups = groupsOfRole(judged, role);
   const notes = [];
-  if (groups.length > MOST_COLUMNS) {
+  if (choice.formed && groups.length > MOST_COLUMNS) {
     notes.push(notice(`The ${MOST_COLUMNS} largest of ${groups.length} groups stand here; the table below has all.`));
   }
   const fewer = fewerThanAsked(judged, choice);
@@ -180,16 +181,21 @@ function formationPoints({ judged, choice, trace, run }, role, columns) {
   const shown = new Map(columns.map(({ index, name }) => [index, name]));
   const fact = factFor(choice, trace);
   const paint = dotPaint({ judged, choice, trace, run });
+  const isWhole = fact !== null && valuesOfFact(trace, fact).every((value) => Number.isInteger(value));
   return chosen.map((sample) => {
     const { episode, turn, role: played } = judged.samples[sample];
     const group = judged.groupOfSample[sample];
+    const value = fact === null ? sample : valueOfFact(trace, fact, episode, turn);
     return {
-      id: sample, x: fact === null ? sample : valueOfFact(trace, fact, episode, turn), y: judged.returns[sample],
+      id: sample, x: isWhole && value !== null ? value + besideItsValue(sample) : value, y: judged.returns[sample],
       group: shown.get(group) ?? null, size: chosen.length > 600 ? 6 : 9,
       shape: shapeOfRole(run, played), ...paint(sample), label: sampleLabel({ judged, trace, run }, sample),
     };
   });
 }
+
+// A small step to the side, so that dots of the same whole number do not cover one another.
+const besideItsValue = (sample) => 0.4 * (((sample * 0.6180339887) % 1) - 0.5);
 
 const valueOfFact = (trace, name, episode, turn) => recordedFact(trace, name, episode, turn ??
   trace.firstTurn[episode]) ?? trace.batch.episodes.outcome[name]?.[episode] ?? null;

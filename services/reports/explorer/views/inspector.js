@@ -19,7 +19,7 @@ function updateCard(context) {
       ["Trained tokens", sumOf(trace.turns.trained)],
       ["Groups", ok ? judged.groups.length : null],
       ["Mean return", ok ? meanOf(judged.returns) : null],
-      ["Without signal", ok ? percent(judged.advantages.filter((value) => value === 0).length /
+      ["Samples with advantage 0", ok ? percent(judged.advantages.filter((value) => value === 0).length /
         judged.advantages.length) : null],
       ["Turns with tokens", trace.tokens.length],
     ]), episodePicker(context));

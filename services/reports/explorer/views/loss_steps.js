@@ -5,7 +5,7 @@ function lossSteps(context, turn) {
   const { rows, choice, trace } = context;
   const recorded = trace.recorded.get(turn);
   if (!recorded) {
-    return [element("p", { class: "notice" }, "The tokens of this turn ${withoutTokens(trace)}, so the steps end here. ",
+    return [element("p", { class: "notice" }, `The tokens of this turn ${withoutTokens(trace)}, so the steps end here. `,
       toTokens(context))];
   }
   const token = choice.token ?? 0;
@@ -257,5 +257,5 @@ function clippingFigure({ rows, run, trace, choose, choice, judged }) {
     clipped.length === 0 ? notice("Ratios stayed inside the bounds: the weights had hardly moved since the tokens were " +
       "sampled. Later passes (optimizer steps) of an update clip more.") :
       dataTable(["Token", "Bound", "Ratio", "Advantage", "Slope without the clip"], rowsShown, { caption:
-        `All ${counted(clipped.length, "clipped token")}, largest first`, limit: 60 }));
+        `All ${counted(clipped.length, "clipped token")}, largest first` }));
 }

@@ -86,7 +86,7 @@ function section(title, ...children) {
 const FIRST_ROWS = 12; // of a long table; a button shows the others
 
 // A table whose cells may be nodes; rows with ``onPress`` have a button in their first cell.
-function dataTable(head, rows, { caption, limit = 200 } = {}) {
+function dataTable(head, rows, { caption, limit = 1000 } = {}) {
   const shownRows = rows.slice(0, limit);
   const columns = head.map((text) => element("th", { scope: "col" }, text));
   const lines = shownRows.map(({ cells: [first, ...rest], onPress, selected }) => {
@@ -104,7 +104,9 @@ function dataTable(head, rows, { caption, limit = 200 } = {}) {
     more.unshift(button(`Show all ${formatNumber(lines.length)} rows`, ({ currentTarget }) => {
       pageMemory[key] = true;
       for (const line of later) line.hidden = false;
+      const place = currentTarget.closest(".table-place");
       currentTarget.remove();
+      (later[0].querySelector("button") ?? place).focus({ preventScroll: true });
     }, { class: "link" }));
   }
   const title = caption ? element("caption", {}, caption) : null;

@@ -42,6 +42,13 @@ function strategyControls(context) {
     notes.push(notice(`${factFor(choice, trace)} changes within an episode, and bins of equal size depend on later turns ` +
       "too. Entente refuses them in training, unless grouping.allow_outcome_keys is set.", "warning"));
   }
+  const asked = choice.strategy === "trained" && judged.problem === null ? judged.settings.grouping.keys : trace.grouping.keys;
+  if (asked.length !== trace.grouping.keys.length || asked.some((key, place) => key !== trace.grouping.keys[place])) {
+    notes.push(notice(`The run's keys name facts that change within an episode. For whole episodes they are taken without these: ${
+      trace.grouping.keys.join(", ")} becomes ${asked.join(", ")}.`));
+  }
+  const same = judged.problem === null ? sameAsRoles(context) : null;
+  if (same !== null) notes.push(notice(same));
   if (isWhatIf(choice) && choice.returns !== null && choice.returns !== trace.learner.returns) {
     notes.push(notice("The running means and the groups' progress of earlier updates are of the run's own kind of returns, " +
       "so they are left out here."));
@@ -79,6 +86,22 @@ const factOptions = (numbers) => numbers.map(({ name, level }) => ({
 function usesOutcome(choice, trace, strategy) {
   if (!strategy.number) return false;
   return numericFacts(trace).some(({ name, level }) => name === factFor(choice, trace) && level === "outcome");
+}
+
+// Why a strategy other than that by role makes the same groups; null where it does not.
+function sameAsRoles({ judged, choice, run, trace }) {
+  if (["role", "none", "trained"].includes(choice.strategy)) return null;
+  return dividesARole(judged) ? null : `Here these are the groups by ${run.role_name}: no ${run.role_name} has samples that ` +
+    "differ in what would divide them, or the parts were too small.";
+}
+
+// Whether samples of one role are judged by different groups.
+function dividesARole({ samples, groupOfSample }) {
+  const groups = new Map();
+  return samples.some(({ role }, sample) => {
+    if (!groups.has(role)) groups.set(role, groupOfSample[sample]);
+    return groups.get(role) !== groupOfSample[sample];
+  });
 }
 
 const usesLaterTurns = (choice, trace, strategy) => strategy.id === "bins" &&

@@ -59,7 +59,7 @@ function tourBox(context) {
   const { title, text } = TOUR[place];
   const go = (next) => {
     memory.tour = next;
-    if (next === null) choose({ ...AS_TRAINED, view: "start" });
+    if (next === null) choose(memory.beforeTour ?? { ...AS_TRAINED, view: "start" });
     else {
       const { changes } = TOUR[next];
       memory.tourMoved = true;

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from cluster.explore.clusters import cluster_labels
+from cluster.explore.page import write_explorer
+from cluster.runs.traces import read_trace, trace_files
 from tests.system.reports.explorer.pages import LAPTOP, PHONE, VIEWS, Open, choice, drawn
+from tests.system.reports.explorer.traced_run import traced_run
 
 pytestmark = pytest.mark.system
 
@@ -347,3 +353,84 @@ def test_the_focus_stays_where_one_pressed(opened: Open) -> None:
         assert choice(page)["update"] == "1"
         assert page.evaluate("() => document.activeElement.getAttribute('aria-label')") == name
         assert page.locator("#view [role=slider]").nth(1).evaluate("(node) => node === document.activeElement")
+
+
+def test_an_update_without_clusters_says_so_and_keeps_its_controls(tmp_path: Path, opened: Open) -> None:
+    run = traced_run(tmp_path / "run", updates=2)
+    path = trace_files(run / "traces")[1]
+    columns = read_trace(path)
+    columns["episodes"]["facts"] = {"country": columns["episodes"]["role"]}
+    path.write_bytes(gzip.compress(json.dumps(columns).encode()))
+    file = write_explorer(run, None, lambda name, steps: lambda done: None)
+    with opened("view=groups&strategy=auto", file=file) as page:
+        page.get_by_role("button", name="Update before").click()
+        drawn(page)
+        expect(page.locator(".control-card")).to_contain_text("no number known at the start varies here")
+        expect(page.locator("#inspector h2").first).to_have_text("Update 1")
+        page.locator("select[data-key=Strategy]").select_option("role")
+        drawn(page)
+        assert page.locator(".chart-dot").count() > 0
+
+
+def test_whole_episodes_are_judged_by_the_keys_that_they_have(opened: Open) -> None:
+    with opened("view=groups&returns=episode") as page:
+        expect(page.locator(".control-card")).to_contain_text("country+phase, country becomes country")
+        assert page.locator(".chart-dot").count() == 42
+
+
+def test_strategies_that_divide_no_role_say_so(opened: Open) -> None:
+    with opened("view=groups&strategy=bins&fact=own_centers&number=4") as page:
+        assert "Here these are the groups by country" not in page.locator(".control-card").inner_text()
+    with opened("view=groups&strategy=hand&fact=own_centers&cuts=-50") as page:
+        expect(page.locator(".control-card")).to_contain_text("Here these are the groups by country")
+
+
+@pytest.mark.parametrize("view", ["groups", "course", "pitfalls"])
+def test_every_stop_of_the_tab_key_has_a_name(opened: Open, view: str) -> None:
+    with opened(f"view={view}") as page:
+        nameless = []
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            name = page.evaluate(
+                """() => { const node = document.activeElement; return node === document.body ? "the page" :
+                  node.getAttribute("aria-label") || node.labels?.[0]?.textContent || node.textContent.trim() ||
+                  node.id || ""; }"""
+            )
+            if not name:
+                nameless.append(page.evaluate("() => document.activeElement.outerHTML.slice(0, 120)"))
+        assert nameless == []
+
+
+@pytest.mark.parametrize(
+    ("address", "press"),
+    [
+        ("", "Why did this good game get a negative advantage?"),
+        ("view=groups&strategy=role", "Back to how it was"),
+        ("view=groups&update=2", "Update before"),
+    ],
+)
+def test_the_focus_is_never_lost(opened: Open, address: str, press: str) -> None:
+    with opened(address) as page:
+        page.get_by_role("button", name=press).focus()
+        page.keyboard.press("Enter")
+        drawn(page)
+        page.wait_for_timeout(200)
+        assert page.evaluate("() => document.activeElement !== document.body")
+
+
+def test_the_tour_gives_back_what_was_chosen(opened: Open) -> None:
+    address = "view=groups&strategy=phase&update=2&episode=3"
+    with opened(address) as page:
+        before = choice(page)
+        page.get_by_role("button", name="Take the tour").click()
+        drawn(page)
+        page.get_by_role("button", name="Next", exact=True).click()
+        drawn(page)
+        page.get_by_role("button", name="Leave").click()
+        drawn(page)
+        assert choice(page) == before
+        page.get_by_role("button", name="Take the tour").click()
+        drawn(page)
+        page.go_back()
+        drawn(page)
+        expect(page.locator(".tour")).to_have_count(0)

@@ -83,11 +83,12 @@ function chartPoint(event, svg) {
   return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
 }
 
-// Show ``label`` beside a node while it is pointed at or focused; ``box`` has its place in pixels.
-function explainNode(node, label, box, chart) {
+// Show ``label`` beside a node while it is pointed at or, if it can be, focused; ``box`` has its place in pixels. A part
+// of a drawing that listens for the focus gets it, so that those without a name must not listen.
+function explainNode(node, label, box, chart, focusable) {
   const show = () => chart.tooltip.show([label], box.x + Math.min(box.width, 40), box.y + box.height / 2);
-  for (const name of ["pointerenter", "focus"]) node.addEventListener(name, show);
-  for (const name of ["pointerleave", "blur"]) node.addEventListener(name, chart.tooltip.hide);
+  for (const name of ["pointerenter", ...(focusable ? ["focus"] : [])]) node.addEventListener(name, show);
+  for (const name of ["pointerleave", ...(focusable ? ["blur"] : [])]) node.addEventListener(name, chart.tooltip.hide);
 }
 
 // A rectangle that explains what it covers and, with ``onPress``, is a button.
@@ -97,7 +98,7 @@ function chartTarget({ key, box, label, pressed, onPress }, chart) {
   };
   const look = onPress ? "chart-target chart-button" : "chart-target";
   const target = svgElement("rect", { class: look, rx: 4, ...box, ...button });
-  explainNode(target, label, box, chart);
+  explainNode(target, label, box, chart, onPress !== undefined);
   if (onPress) pressable(target, onPress);
   return target;
 }

@@ -8,7 +8,7 @@ function dotFrame({ points, layout, groups, boundaries, xTitle, yTitle }, width)
   const inGroups = layout === "groups";
   const yDomain = roomyExtent([...points.map((point) => point.y), ...groups.map((group) => group.mean)]);
   const known = extentOf(points.map((point) => point.x)) ?? extentOf(boundaries);
-  const domain = known && roomyExtent(known);
+  const domain = known && withBoundaries(roomyExtent(known), boundaries);
   const style = columnNameStyle(groups, (width - 60) / Math.max(1, groups.length));
   const xAxis = inGroups ? { bottomRoom: style.height } : { xDomain: domain ?? [0, 1], xTitle };
   const axes = plotAxes({ width, height, yDomain, yTitle, ...xAxis });
@@ -19,6 +19,13 @@ function dotFrame({ points, layout, groups, boundaries, xTitle, yTitle }, width)
   if (points.length === 0) drawing.push(...emptyChart(width).drawing);
   const means = inGroups ? groupMeans(groups, centers, columnWidth * LANE_SHARE, axes.yScale) : [];
   return { height, axes, domain, columns: { width: columnWidth, centers }, drawing, means };
+}
+
+// A domain that is up to a quarter wider on either side, so that boundaries beside the points have their own places.
+function withBoundaries([low, high], boundaries) {
+  const room = (high - low) / 4;
+  const inReach = boundaries.filter((value) => value >= low - room && value <= high + room);
+  return extentOf([low, high, ...inReach]);
 }
 
 function groupColumns(groups, style, centers, columnWidth, { top, bottom }) {

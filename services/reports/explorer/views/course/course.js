@@ -159,7 +159,7 @@ const HEALTH = [
   ["Convergence", "Entropy of the policy and its divergence from the behaviour policy, in nats.", "nats",
     ["entropy", "approx_kl", "reference_kl"]],
   ["Gradient", "Norm of the gradient before clipping.", "norm", ["grad_norm"]],
-  ["Signal", "Samples without signal, and samples that fell back.", "share",
+  ["Signal", "Samples in groups without variance, and samples that fell back.", "share",
     ["zero_variance_fraction", "fallback_fraction", "running_baseline_fraction"]],
   ["Clipping", "Share of tokens whose gradient a clip removed.", "share", ["clip_fraction_low", "clip_fraction_high", "clip_fraction_dual"]],
   ["Staleness", "Updates between the weights that sampled and those that learned.", "updates",
