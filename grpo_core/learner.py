@@ -33,6 +33,7 @@ from grpo_core.training.accumulators import UpdateAccumulators
 from grpo_core.training.audit import StepRecord, audit_record, update_metrics
 from grpo_core.training.learner_state import LearnerState, packed, unpacked, with_shapes
 from grpo_core.training.lr_schedule import learning_rate_at
+from grpo_core.training.own_digests import own_digests
 from grpo_core.training.policy_passes import PolicyPasses
 from grpo_core.types import Batch, Probe
 
@@ -44,6 +45,7 @@ class UpdateResult:
     metrics: dict[str, float]
     audit: dict[str, Any]
     advantages: AdvantageBatch  # of all samples
+    digests: Mapping[str, str]  # of what this process computed by itself (``own_digests``)
     trace: UpdateTrace | None = None  # if it was asked for
 
 
@@ -202,7 +204,9 @@ class Learner:
         metrics |= {"learning_rate": learning_rate, "seconds": seconds, "tokens_per_second": sums.tokens / seconds}
         metrics |= sums.metrics
         record = audit_record(self.version, self.settings, advantages.grouping, advantages, update.steps, metrics)
-        return UpdateResult(metrics, record, advantages)
+        used = [turn.turn for turn in turns]
+        digests = own_digests(advantages.turn_advantages, used, self.baselines, self._generator)
+        return UpdateResult(metrics, record, advantages, digests)
 
     def _trace(self, batch: Batch, advantages: AdvantageBatch, update: _Update) -> UpdateTrace:
         turns = [turn for episode in batch.episodes for turn in episode.turns]

@@ -25,8 +25,8 @@ from cluster.actors.initial_policy import make_policy, probe_prompts
 from cluster.actors.kept_games import add_judgements
 from cluster.actors.learner_device import LearnerDevice
 from cluster.actors.learner_group.gathering import gather_policy, save_whole_model
-from cluster.actors.learner_group.meeting import opened
-from cluster.actors.learner_group.member import Recipe, Step, join, make_learner, node_address
+from cluster.actors.learner_group.meeting import check_same_software, opened
+from cluster.actors.learner_group.member import Recipe, Step, check_alike, join, make_learner, node_address
 from cluster.actors.learner_group.peers import Peers
 from cluster.actors.learner_metrics import catalogued, episode_columns, game_length, role_intervals
 from cluster.actors.messages import Shortage, UpdateReport
@@ -89,6 +89,7 @@ class LearnerWorker:
         self._receipts: list[Receipt] = []  # used since the last durable checkpoint
         self._last_batch: Batch | None = None  # of this process's newest update
         self._durable: Path | None = None  # the current version's checkpoint, once it is on disk
+        self._torn = False  # whether an update has begun to change the weights and is not recorded yet
         self._hurried = False
         buffer.redeliver()  # first: it refuses a second learner before anything is written
         self._peers = Peers(peers, config.learner.exchange_timeout_s)
@@ -149,8 +150,6 @@ class LearnerWorker:
         with self._device.working(self._learner):
             result = self._step(batch)
             payload = self._sealed()
-        self._last_batch, self._durable = batch, None
-        self._receipts.extend(collector.receipts)
         for episode in episodes:
             self._windows.add(episode)
         version = self._learner.version
@@ -188,6 +187,7 @@ class LearnerWorker:
             nonfinite=tuple(sorted(figures.keys() - metrics.keys())),
         )
         collector.clear()
+        self._torn = False
         if version % self._config.learner.checkpoint_every == 0 or version >= self._config.learner.updates:
             self.checkpoint()
         return self._report, payload
@@ -200,7 +200,10 @@ class LearnerWorker:
         """Write a durable checkpoint, then acknowledge the episodes it used; return its folder.
 
         No checkpoint is written twice: a process killed during the replacement could leave none.
+
+        Raises RunError after an update that failed halfway.
         """
+        self._check_whole()
         if self._durable is not None:
             return str(self._durable)
         if self._last_batch is not None:
@@ -240,7 +243,11 @@ class LearnerWorker:
         self._buffer.hurry()
 
     def snapshot(self, path: str) -> int:
-        """Write the weights as safetensors (``snapshot_files``), for the population; return their version."""
+        """Write the weights as safetensors (``snapshot_files``), for the population; return their version.
+
+        Raises RunError after an update that failed halfway.
+        """
+        self._check_whole()
         target = Path(path)
         with writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -293,23 +300,34 @@ class LearnerWorker:
         save(self._model, self._tokenizer, folder)
 
     def _step(self, batch: Batch) -> UpdateResult:
-        """Learn from a batch on every process."""
+        """Learn from the collected batch on every process; until ``update`` has ended, nothing of it is saved."""
         traced = self._config.metrics.traced_tokens or None
-        result, steps = self._peers.answered("step", batch, traced, own=lambda: self._learner.step(batch, traced))
-        own = Step.of(self._learner.version, result)
-        if differing := [rank for rank, step in enumerate(steps, 1) if step != own]:
-            raise RunError(
-                f"update {self._learner.version}: processes {differing} of the learner have other figures than process "
-                "0 (loss or gradient norm): are they the same version of Entente and torch?"
-            )
+
+        def learn() -> UpdateResult:
+            self._torn = True
+            result = self._learner.step(batch, traced)
+            # At once, whatever fails later: the weights have used these episodes.
+            self._last_batch, self._durable = batch, None
+            self._receipts.extend(self._collector.receipts)
+            return result
+
+        result, steps = self._peers.answered("step", batch, traced, own=learn)
+        check_alike(Step.of(self._learner.version, result), steps)
         return result
+
+    def _check_whole(self) -> None:
+        if self._torn:
+            raise RunError(
+                "the update under way failed, so the learner's weights are not saved; the last checkpoint is intact: "
+                "go on with --resume"
+            )
 
     def _join(self) -> Sharding:
         """Join the peers, if there are any, until this process ends."""
         if not len(self._peers):
             return ALONE
         start_s = self._config.rollout.start_timeout_s
-        self._peers.wait_ready(start_s)
+        check_same_software(self._peers.wait_ready(start_s))
         host, ranks = node_address(), 1 + len(self._peers)
         meeting, store = opened(host, ranks, start_s, self._config.learner.exchange_timeout_s)
         return self._peers.together(

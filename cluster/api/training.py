@@ -74,7 +74,7 @@ def train_request(request: RunRequest, *, say: Say, warn: Say) -> None:
     with shielded():  # libraries start threads; Ray reads what was prepared
         from cluster.driver.metrics_server import MetricsServer
         from cluster.driver.saved_opponents import check_saved_opponents
-        from cluster.driver.training import SAVE_TIMEOUT_S, check_machine
+        from cluster.driver.training import check_machine, save_timeout_s
         from cluster.driver.training import train as train_once
         from cluster.runs.ray_job import short_stop
         from cluster.runs.restarts import keep_training
@@ -83,7 +83,7 @@ def train_request(request: RunRequest, *, say: Say, warn: Say) -> None:
         _check_policy(request.config)
     if not request.resume:
         check_saved_opponents(request.config)
-    if warning := short_stop(request.config.redis, SAVE_TIMEOUT_S):
+    if warning := short_stop(request.config.redis, save_timeout_s(request.config)):
         warn(warning)
     check_machine(request.config)
     with RunFolder(request.run_dir).held(), MetricsServer() as metrics:

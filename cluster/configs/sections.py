@@ -127,7 +127,10 @@ class RolloutSettings(Settings):
         900.0, gt=0, le=LONGEST_WAIT_S, description="Seconds for one block before its actor is replaced"
     )
     update_timeout_s: float = Field(
-        1800.0, gt=0, le=LONGEST_WAIT_S, description="Seconds for one learner update, waiting for episodes included"
+        1800.0,
+        gt=0,
+        le=LONGEST_WAIT_S,
+        description="Seconds for one learner update, waiting for episodes included; also for a snapshot of its weights",
     )
     max_replacements: int = Field(
         20,

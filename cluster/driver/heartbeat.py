@@ -1,4 +1,4 @@
-"""Checks that the learner's process is alive, with time limits that stand still while the driver is stopped."""
+"""Checks that the learner's processes are alive, with time limits that stand still while the driver is stopped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StallTimer:
 
 
 class Heartbeat:
-    """Calls the learner's process at intervals; a separate thread answers there, even during an update.
+    """Calls one of the learner's processes at intervals; a separate thread answers there, even during an update.
 
     It finds a stopped process long before the limit on updates, which finds a computation that hangs.
     """
@@ -52,16 +52,18 @@ class Heartbeat:
         clock: Callable[[], float] = time.monotonic,
         answered: Callable[[Any], bool] | None = None,
         away_s: Callable[[], float] = never_away,
+        who: str = "the learner",
     ) -> None:
         """Send nothing yet; ``limit_s`` is the longest silence allowed, ``away_s`` as for ``StallTimer``.
 
         ``send`` calls the process and returns a reference to its answer. ``answered`` tells whether a reference has its
-        answer, by default from Ray; it raises LostError if the process has ended.
+        answer, by default from Ray; it raises LostError if the process has ended. ``who`` names the process in errors.
         """
         self._send = send
         self._silence = StallTimer(limit_s, clock, away_s)
         self._clock = clock
-        self._answered = answered or _answered
+        self._answered = answered or (lambda ref: _answered(ref, who))
+        self._who = who
         self._waits_for: Any = None
         self._sent = float("-inf")
 
@@ -73,7 +75,7 @@ class Heartbeat:
             self._silence.restart()
         elif self._silence.over():
             raise LostError(
-                f"the learner's process has given no sign of life for {self._silence.limit_s:g} s "
+                f"{self._who} has given no sign of life for {self._silence.limit_s:g} s "
                 "(run.silence_timeout_s), which it gives while it computes, too: it was stopped, or its machine is "
                 "overloaded or cut off"
             )
@@ -81,10 +83,10 @@ class Heartbeat:
             self._waits_for, self._sent = self._send(), now
 
 
-def _answered(ref: Any) -> bool:
+def _answered(ref: Any, who: str) -> bool:
     import ray
 
     ready, _ = ray.wait([ref], timeout=0)
     if ready:
-        get_answer(ref, MAX_STEP_S, "the learner")
+        get_answer(ref, MAX_STEP_S, who)
     return bool(ready)

@@ -11,6 +11,7 @@ from typing import Any
 
 import ray
 
+from cluster.actors.learner_group.failures import of_process
 from cluster.actors.learner_group.peer_actor import LearnerPeerActor
 from cluster.actors.messages import UpdateReport
 from cluster.actors.ray_actors import LearnerActor, RolloutActor
@@ -31,7 +32,7 @@ from cluster.runs.imitation_report import ImitationTask
 from cluster.runs.progress_bars import progress_bars
 from cluster.runs.restarts import ACCIDENTS
 from cluster.runtime.actor_env import LEARNER_RANK, actor_environment
-from cluster.runtime.memory import check_memory
+from cluster.runtime.memory import check_memory, checkpoint_bytes
 from cluster.runtime.placement import Placement, Slot, check_gpus, cpus_asked, gpus_asked, placed
 from cluster.runtime.ray_calls import get_answer
 from cluster.runtime.ray_session import ray_cluster
@@ -51,7 +52,9 @@ from services.replay.buffer import ServerLostError
 from services.reports.run_report.run_report import write_report
 
 POLL_S = 0.5  # the display and the time limits are updated this often
-SAVE_TIMEOUT_S = 60.0  # for the last checkpoint of an interrupted run
+ANSWER_TIMEOUT_S = 60.0  # for the learner to answer without computing
+SAVE_TIMEOUT_S = 60.0  # for the last checkpoint of an interrupted run, if its policy is small
+SAVE_BYTES_PER_S = 50e6  # of a larger one: gathered, written, read again for its checksum and flushed to a slow disk
 SAVE_ALONE_TIMEOUT_S = 6.0  # for the learner to save after Ray was lost, which ends its process soon
 
 
@@ -79,6 +82,11 @@ class TrainingRun:
     def take_timeout_s(self) -> float:
         """For the learner to get blocks from the buffer."""
         return self.config.redis.group_timeout_s + self.config.redis.answer_timeout_s
+
+
+def save_timeout_s(config: Config) -> float:
+    """Seconds for the last checkpoint of an interrupted run, without the wait for the replay buffer."""
+    return max(SAVE_TIMEOUT_S, checkpoint_bytes(config) / SAVE_BYTES_PER_S)
 
 
 def check_machine(config: Config) -> None:
@@ -263,7 +271,7 @@ def recover(run: TrainingRun, redis_urls: Sequence[str]) -> None:
     config, folder, version = run.config, run.folder, run.version
     for damaged in passed_over(folder.path, version):
         run.log(f"checkpoint {damaged} is not whole, or altered: passed over for checkpoint {version}")
-    report: UpdateReport | None = get_answer(run.learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
+    report: UpdateReport | None = get_answer(run.learner.last_report.remote(), ANSWER_TIMEOUT_S, "the learner")
     with closing(replay_buffer(config.redis, redis_urls, config.world.roles, folder.run_id, patient=True)) as buffer:
         run.schedule.recover(buffer, {} if report is None else report.topped_up)
     change_population(run)  # the last process may have crashed before it did
@@ -282,8 +290,9 @@ def learn(run: TrainingRun) -> None:
             process.heartbeat.options(concurrency_group=HEARTBEAT_GROUP).remote,
             config.run.silence_timeout_s,
             away_s=run.watch.away_s,
+            who=of_process(rank) if run.peers else "the learner",
         )
-        for process in (run.learner, *run.peers)
+        for rank, process in enumerate((run.learner, *run.peers))
     ]
     stall_timer = StallTimer(config.rollout.update_timeout_s, away_s=run.watch.away_s)
     recorder.training_begins()
@@ -360,7 +369,8 @@ def change_population(run: TrainingRun) -> None:
 
     snapshot = run.league.snapshot_due(run.version)
     if snapshot is not None:
-        get_answer(run.learner.snapshot.remote(str(weights)), SAVE_TIMEOUT_S, "the learner, writing a snapshot,")
+        limit_s = run.config.rollout.update_timeout_s  # as of a checkpoint, which is written within an update
+        get_answer(run.learner.snapshot.remote(str(weights)), limit_s, "the learner, writing a snapshot,")
     for notice in run.league.change_members(run.version, snapshot, add):
         run.log(notice)
 
@@ -373,7 +383,7 @@ def evaluate_due(run: TrainingRun) -> bool:
 def save_interrupted(run: TrainingRun) -> None:
     """Save a last checkpoint within a bounded time; further signals are ignored so that they do not cut it short."""
     ignore_further_signals()
-    limit_s = SAVE_TIMEOUT_S + run.take_timeout_s
+    limit_s = save_timeout_s(run.config) + run.take_timeout_s
     run.recorder.display.stage(f"stopping: saving a checkpoint (at most {limit_s:.0f} s)")
     _hurry(run)
     try:

@@ -90,6 +90,14 @@ def learner_estimate(config: Config) -> MemoryEstimate:
     )
 
 
+def checkpoint_bytes(config: Config) -> int:
+    """Estimate the size of a checkpoint: float32 weights, adapters merged and beside them, and the optimizer."""
+    shape, parameters = policy_size(config.policy)
+    if not config.policy.use_peft:
+        return 12 * parameters
+    return 4 * parameters + 12 * adapter_parameters(config.policy, shape) * config.policies_per_version
+
+
 def policy_size(policy: PolicySettings) -> tuple[ModelShape, int]:
     """Return the shape and number of parameters of the policy that a run starts from.
 

@@ -57,12 +57,20 @@ class Sharding:
                     dist.broadcast(tensor.data, 0)
 
     def called(self, module: nn.Module, *inputs: Any) -> Any:
-        """Call a sharded module without gradients, and free what it gathered."""
-        sharded: Any = module
+        """Call a module without gradients, and free what it gathered."""
         with torch.no_grad():
             result = module(*inputs)
-        sharded.reshard()  # without a backward pass the outermost module would keep its weights
+        self.free(module)
         return result
+
+    def free(self, module: nn.Module) -> None:
+        """Free what a sharded module gathered for calls that no backward pass follows.
+
+        Its blocks do so after each call, but FSDP2 lets the outermost module keep its weights for the backward pass.
+        """
+        if self.ranks > 1:
+            sharded: Any = module
+            sharded.reshard()
 
     def share(self, micros: Sequence[MicroBatch]) -> list[tuple[MicroBatch, bool]]:
         """Return this rank's micro-batches, and whether each is its own.

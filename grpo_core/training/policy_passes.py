@@ -140,6 +140,7 @@ class PolicyPasses:
                         sizes: list[int] = torch.bincount(micro.row_N).tolist()
                         out |= dict(zip(micro.turns, torch.split(chosen_N, sizes), strict=True))
             lengths |= {turn.turn: len(turn.position_S) for turn in learning}
+        self._sharding.free(self.forward)
         return self._sharding.joined(out, lengths)
 
     @property
@@ -173,7 +174,8 @@ class PolicyPasses:
     @torch.no_grad()
     def _reference_logprobs(self, micro: MicroBatch) -> Tensor:
         if self.reference is not None:
-            reference_N, _ = self.reference(micro)
+            # Freed at once: the policy's backward pass needs the memory.
+            reference_N, _ = self._sharding.called(self.reference, micro)
         else:
             with adapters_off(self._model):
                 reference_N, _ = self.forward(micro)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import metadata
 from typing import Any
 
 import psutil
 
+from cluster.actors.learner_group.failures import of_process
+from cluster.errors import RunError
+
 _INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+_PACKAGES = ("entente", "torch", "numpy")  # that an update's numbers come from
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,22 @@ class Meeting:
     ranks: int
     join_timeout_s: float
     exchange_timeout_s: float
+
+
+def software() -> dict[str, str]:
+    """Return the versions that all processes of a learner must have alike."""
+    return {name: metadata.version(name) for name in _PACKAGES}
+
+
+def check_same_software(others: Sequence[Mapping[str, str]]) -> None:
+    """Raise RunError if a process after the first (``others``, by rank from 1) has other versions than this one."""
+    own = software()
+    for rank, theirs in enumerate(others, 1):
+        if theirs != own:
+            shown = [", ".join(f"{name} {version}" for name, version in each.items()) for each in (theirs, own)]
+            raise RunError(
+                f"{of_process(rank)} has {shown[0]}, and process 0 has {shown[1]}: install the same on all nodes"
+            )
 
 
 def opened(host: str, ranks: int, join_timeout_s: float, exchange_timeout_s: float) -> tuple[Meeting, Any]:

@@ -10,9 +10,11 @@ import torch
 from torch import nn
 
 from cluster.actors.learner_device import compute_device
+from cluster.actors.learner_group.failures import of_process
 from cluster.actors.learner_group.gathering import help_gather_policy, help_save_checkpoint
 from cluster.actors.learner_group.meeting import Meeting, entered, use_interface_of
 from cluster.configs.schema import Config
+from cluster.errors import RunError
 from cluster.runtime.memory import adapter_parameters, available_bytes
 from grpo_core.learner import Learner, UpdateResult
 from grpo_core.models.fsdp import Sharding, process_group
@@ -55,13 +57,35 @@ class Step:
     """What must be equal on every process after an update."""
 
     version: int
-    loss: float
+    loss: float  # as the norm it is a sum over the processes, and so differs only if summing went wrong
     grad_norm: float
+    digests: Mapping[str, str]  # of what the process computed by itself (``own_digests``)
 
     @classmethod
     def of(cls, version: int, result: UpdateResult) -> Step:
         """Take it from an update."""
-        return cls(version, result.metrics["loss"], result.metrics["grad_norm"])
+        return cls(version, result.metrics["loss"], result.metrics["grad_norm"], result.digests)
+
+    def differs_in(self, other: Step) -> list[str]:
+        """Name the figures that another process does not have alike."""
+        figures = {"version": "version", "loss": "loss", "grad_norm": "gradient norm"}
+        found = [name for field, name in figures.items() if getattr(self, field) != getattr(other, field)]
+        names = sorted(self.digests.keys() | other.digests.keys())
+        return found + [name for name in names if self.digests.get(name) != other.digests.get(name)]
+
+
+def check_alike(own: Step, others: Sequence[Step]) -> None:
+    """Raise RunError if the processes after the first (``others``, by rank from 1) did not make its update.
+
+    Each computes its part of the loss from its own advantages, so a difference in the last bit is an error, too.
+    """
+    differing = {rank: names for rank, step in enumerate(others, 1) if (names := own.differs_in(step))}
+    if differing:
+        shown = "; ".join(f"{of_process(rank)}: {', '.join(names)}" for rank, names in differing.items())
+        raise RunError(
+            f"update {own.version}: not all processes of the learner have the figures of process 0 ({shown}): all must "
+            "run the same Entente and libraries on the same kind of CPU"
+        )
 
 
 def make_learner(config: Config, model: nn.Module, reference: nn.Module | None, sharding: Sharding) -> Learner:

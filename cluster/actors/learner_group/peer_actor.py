@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cluster.actors.learner_group.failures import exchange_failed, of_process
+from cluster.actors.learner_group.meeting import software
 from cluster.configs.schema import config_from_json
 from cluster.errors import LostError
 from cluster.runtime.light_transformers import leave_out_optional_packages
@@ -34,8 +35,9 @@ class LearnerPeerActor:
         if self._failure is not None:
             raise self._failure
 
-    def ready(self) -> None:
-        """Return once the process has started."""
+    def ready(self) -> Mapping[str, str]:
+        """Return the versions of its software once the process has started."""
+        return software()
 
     def join(self, meeting: Meeting) -> None:  # noqa: D102
         self._do(self._member.join, meeting)

@@ -33,13 +33,13 @@ class ServerWatch:
         ``limit_s`` is the longest absence that ``check`` accepts; ``say`` shows the user a line.
         """
         self._answers = answers
-        self._where = ""  # the servers that did not answer the last question
         self._limit_s = limit_s
         self._say = say
         self._clock = clock
-        self._since: float | None = None  # of the absence under way, by the clock
-        self._said: float | None = None  # when a line was last said about it
-        self._before_s = 0.0  # seconds of absences that are over
+        self._since: dict[str, float] = {}  # of each server that is away, by the clock
+        self._said: dict[str, float] = {}  # when a line was last said about it
+        self._all_since = 0.0  # since when one or another has been away, if any is
+        self._before_s = 0.0  # seconds of earlier times in which one or another was
         self._mutex = threading.Lock()
         self._ends = threading.Event()
         self._thread: threading.Thread | None = None
@@ -57,18 +57,20 @@ class ServerWatch:
         self._ends.set()
 
     def away_s(self) -> float:
-        """Return how many seconds a server has been away in all, the absence under way included."""
+        """Return for how many seconds at least one server has been away so far."""
         with self._mutex:
-            return self._before_s + (0.0 if self._since is None else self._clock() - self._since)
+            return self._before_s + (self._clock() - self._all_since if self._since else 0.0)
 
     def check(self) -> None:
         """Raise ServerAwayError if a server has been away for longer than the limit."""
         with self._mutex:
-            away_s = 0.0 if self._since is None else self._clock() - self._since
-        if away_s > self._limit_s:
+            now = self._clock()
+            too_long = {where: now - since for where, since in self._since.items() if now - since > self._limit_s}
+        if too_long:
             raise ServerAwayError(
-                f"no Redis server has answered at {self._where} for {away_s:.0f} s (redis.away_timeout_s = "
-                f"{self._limit_s:g}); nothing durable is lost: go on with --resume when the server is back"
+                f"no Redis server has answered at {' and '.join(too_long)} for {max(too_long.values()):.0f} s "
+                f"(redis.away_timeout_s = {self._limit_s:g}); nothing durable is lost: go on with --resume when the "
+                "server is back"
             )
 
     def ask(self) -> None:
@@ -77,30 +79,31 @@ class ServerWatch:
         asked = self._clock()
         silent = [where for where, answers in self._answers.items() if not answers()]
         with self._mutex:
-            now, since = self._clock(), self._since
-            if silent:
-                self._where = " and ".join(silent)
-                self._since = asked if since is None else since
-                if since is not None:  # the second question in a row: a single lost answer is not worth a line
-                    self._tell(now, now - since)
-                return
-            if since is not None:
-                self._before_s += now - since
-                if self._said is not None:
-                    self._say(f"the replay server is back after {now - since:.0f} s: going on")
-            self._since = self._said = None
+            now, before = self._clock(), self._since
+            self._since = {where: before.get(where, asked) for where in silent}
+            if not before:
+                self._all_since = asked
+            elif not silent:
+                self._before_s += now - self._all_since
+            for where, since in before.items():
+                if where in self._since:  # the second question in a row: a single lost answer is not worth a line
+                    self._tell(where, now, now - since)
+                elif self._said.pop(where, None) is not None:
+                    go_on = "" if silent else ": going on"
+                    self._say(f"the replay server is back after {now - since:.0f} s ({where}){go_on}")
 
-    def _tell(self, now: float, away_s: float) -> None:
-        if self._said is None:
+    def _tell(self, where: str, now: float, away_s: float) -> None:
+        said = self._said.get(where)
+        if said is None:
             self._say(
-                f"the replay server at {self._where} does not answer: waiting for it, at most {self._limit_s:g} s "
+                f"the replay server at {where} does not answer: waiting for it, at most {self._limit_s:g} s "
                 "(redis.away_timeout_s)"
             )
-        elif now - self._said < SAY_EVERY_S or away_s > self._limit_s:
+        elif now - said < SAY_EVERY_S or away_s > self._limit_s:
             return
         else:
-            self._say(f"the replay server has been away for {away_s:.0f} s of at most {self._limit_s:g} s")
-        self._said = now
+            self._say(f"the replay server at {where} has been away for {away_s:.0f} s of at most {self._limit_s:g} s")
+        self._said[where] = now
 
     def _ask_repeatedly(self) -> None:
         while not self._ends.wait(ASK_EVERY_S):

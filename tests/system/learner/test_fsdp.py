@@ -48,8 +48,23 @@ from grpo_core.models.pretrained import plain_tensors
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.models.fsdp import process_group
 from grpo_core.types import Batch
+from grpo_core.training.policy_passes import PolicyPasses
 from tests.unit.grpo_core.support.cases import ragged_episodes, tiny_model
 
+proximal, left_whole = PolicyPasses.proximal, []
+
+
+def whole_parameters(module):
+    return [name for name, value in module.named_parameters() if not hasattr(value, "full_tensor")]
+
+
+def watched(passes, *arguments):
+    values = proximal(passes, *arguments)
+    left_whole.extend(whole_parameters(passes.forward))
+    return values
+
+
+PolicyPasses.proximal = watched
 rank, ranks, address, timeout_s, folder, cases = *map(int, sys.argv[1:3]), *sys.argv[3:]
 folder = Path(folder)
 torch.set_num_threads(1)
@@ -72,7 +87,20 @@ with process_group(rank, ranks, address, timeout_s=float(timeout_s)) as sharding
         held = sum(getattr(value, "_local_tensor", value).numel() for value in one.model.parameters())
         free = name == "free text"
         batches = [Batch(ragged_episodes(version, count=12, free=free), version) for version in range(updates)]
-        metrics = [one.step(batch).metrics for batch in batches]
+        left_whole.clear()
+        results = [one.step(batch) for batch in batches]
+        metrics, digests = [result.metrics for result in results], [result.digests for result in results]
+        if ranks > 1:
+            # No rank keeps what it gathered: neither after the proximal policy's passes, nor the reference's.
+            assert left_whole == [], left_whole
+            assert whole_parameters(one._passes.forward) == []
+            assert one._passes.reference is None or whole_parameters(one._passes.reference) == []
+        # Other rewards on one rank are in no sum over the ranks.
+        episodes = ragged_episodes(0, count=12, free=free)
+        if rank == 1:
+            worse = [[dataclasses.replace(turn, reward=-turn.reward) for turn in each.turns] for each in episodes]
+            episodes = [dataclasses.replace(each, turns=tuple(t)) for each, t in zip(episodes, worse, strict=True)]
+        apart = made().step(Batch(tuple(episodes), 0))
         state = one.state()
         # The whole state goes back into a sharded learner as it was.
         other = made()
@@ -99,7 +127,9 @@ with process_group(rank, ranks, address, timeout_s=float(timeout_s)) as sharding
             made().step(Batch((first, *rest), 0))
         except DivergenceError as error:
             error_text = str(error)
-        record = {"metrics": metrics, "held": held / parameters, "error_text": error_text}
+        record = {"metrics": metrics, "digests": digests, "held": held / parameters, "error_text": error_text}
+        record["apart"] = {name: apart.metrics[name] for name in ("loss", "grad_norm")}
+        record["apart_digests"] = apart.digests
         (folder / f"{name}-{ranks}-{rank}.json").write_text(json.dumps(record))
 # What counts is on disk; a thread of torch that is not over would abort the end of the interpreter, as happened once.
 sys.stdout.flush()
@@ -166,7 +196,11 @@ def test_two_processes_make_the_same_update_as_one(folder: Path, case: str) -> N
     alone, *both = (json.loads((folder / f"{case}-{name}.json").read_text()) for name in ("1-0", "2-0", "2-1"))
     assert alone["held"] == 1
     assert "is inf in update 1" in alone["error_text"]
+    assert both[0]["apart"] == both[1]["apart"]
+    same, other = both[0]["apart_digests"], both[1]["apart_digests"]
+    assert {name for name in same if same[name] != other[name]} == {"advantages", "running baselines"}
     for record in both:
+        assert record["digests"] == alone["digests"]
         assert record["held"] < 0.55
         assert record["error_text"] == alone["error_text"]
         for metrics, expected in zip(record["metrics"], alone["metrics"], strict=True):

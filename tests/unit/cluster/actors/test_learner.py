@@ -19,8 +19,8 @@ from cluster.actors.rollout import RolloutWorker
 from cluster.configs.loader import load_config
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
-from grpo_core.checkpoints.folders import passed_over
-from grpo_core.errors import CheckpointError, ResourceError
+from grpo_core.checkpoints.folders import checkpoint_versions, passed_over
+from grpo_core.errors import CheckpointError, DivergenceError, ResourceError, StorageError
 from grpo_core.learner import UpdateResult
 from grpo_core.models.lora import adapter_config_of, merged
 from grpo_core.models.named_tensors import named_tensors
@@ -31,6 +31,7 @@ from opponents.population.population import Population
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER, Generation, GenerationRequest
 from services.metrics.catalogue import check
+from services.replay.buffer import BlocksMissingError
 from services.replay.memory_buffer import MemoryBuffer
 from services.weights.payload import Payload
 from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
@@ -173,9 +174,8 @@ def test_a_non_finite_metric_is_named_and_left_out(tmp_path: Path, monkeypatch: 
 
     def overflown(batch: Batch, traced_tokens: int | None) -> UpdateResult:
         result = step(batch, traced_tokens)
-        return UpdateResult(
-            {**result.metrics, "ratio_max": math.inf}, {**result.audit, "group_weights": {"a": None}}, result.advantages
-        )
+        metrics, audit = {**result.metrics, "ratio_max": math.inf}, {**result.audit, "group_weights": {"a": None}}
+        return dataclasses.replace(result, metrics=metrics, audit=audit)
 
     monkeypatch.setattr(worker._learner, "step", overflown)
     metrics, _ = updated(worker)
@@ -243,3 +243,62 @@ def test_checkpoint_on_disk_is_not_written_again(tmp_path: Path) -> None:
         assert (tmp_path / "checkpoints" / "1").stat().st_ino == before
     updated(again)
     assert again.checkpoint() == str(tmp_path / "checkpoints" / "2")
+
+
+def check_nothing_is_saved(worker: LearnerWorker, run: Path) -> None:
+    """A checkpoint or snapshot that was requested during a failed update writes nothing."""
+    for save in (worker.checkpoint, lambda: worker.snapshot(str(run / "population" / "v1.safetensors"))):
+        with pytest.raises(RunError, match=r"under way failed, .* the last checkpoint is intact: go on with --resume"):
+            save()
+    assert not (run / "population").exists()
+    assert checkpoint_versions(run) == (0,)
+
+
+@pytest.mark.parametrize("fails", ["_sealed", "check_alike"])
+def test_an_update_that_fails_after_its_step_is_not_saved_and_its_episodes_are_used_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    def full(*_: object) -> None:
+        raise StorageError("no space")
+
+    run, buffer = tmp_path / "run", MemoryBuffer(group_timeout_s=60)
+    worker = worker_at(run, buffer=buffer)
+    with monkeypatch.context() as patch:
+        patch.setattr(worker if fails == "_sealed" else cluster.actors.learner, fails, full)
+        with pytest.raises(StorageError):
+            updated(worker)
+    assert worker.version() == 1
+    assert len(worker._receipts) == 14  # recorded as soon as the weights have used them
+    check_nothing_is_saved(worker, run)
+    resumed = worker_at(run, resume=True, buffer=buffer)
+    assert resumed.version() == 0
+    resumed.update(BLOCKS, 1.0)
+    assert buffer.stats()["acknowledged"] == 14
+    assert checkpoint_versions(run) == (0, 1)
+
+
+def test_weights_of_half_an_update_are_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = worker_at(tmp_path / "run", "learner.minibatches=2", "learner.checkpoint_every=9")
+    before = {name: tensor.clone() for name, tensor in named_tensors(worker._model).items()}
+    gradient, calls = worker._learner._gradient, list[int]()
+
+    def diverges(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise DivergenceError("the loss is nan")
+        return gradient(*arguments)
+
+    monkeypatch.setattr(worker._learner, "_gradient", diverges)
+    with pytest.raises(DivergenceError):
+        updated(worker)
+    after = named_tensors(worker._model)
+    assert any(not torch.equal(tensor, after[name]) for name, tensor in before.items())
+    check_nothing_is_saved(worker, tmp_path / "run")
+
+
+def test_an_update_that_lacks_its_blocks_changes_nothing_that_would_stop_a_save(tmp_path: Path) -> None:
+    worker = worker_at(tmp_path / "run", "learner.checkpoint_every=9")
+    updated(worker)
+    with pytest.raises(BlocksMissingError):
+        worker.update(BLOCKS, 0.01)
+    assert worker.checkpoint().endswith("1")

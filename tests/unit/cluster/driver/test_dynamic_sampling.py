@@ -185,7 +185,7 @@ class Run:
 @pytest.fixture(autouse=True)
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.driver.learner_update, "get_answer", lambda ref, *_: ref)
-    monkeypatch.setattr(cluster.driver.heartbeat, "_answered", lambda ref: True)
+    monkeypatch.setattr(cluster.driver.heartbeat, "_answered", lambda *_: True)
     # Nothing is played with the published weights here, so no engine compares them with a probe.
     monkeypatch.setattr(grpo_core.learner, "make_probe", lambda *_, **__: Probe((), (), (), ()))
 

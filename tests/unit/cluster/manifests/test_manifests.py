@@ -15,7 +15,7 @@ import typer.main
 
 from cluster.cli.app import app
 from cluster.configs.loader import load_config
-from cluster.driver.training import SAVE_TIMEOUT_S
+from cluster.driver.training import save_timeout_s
 from cluster.runs.ray_job import JOB_VARIABLE, STOP_VARIABLE, short_stop
 from tests.unit.cluster.manifests.manifest_files import (
     DOCKER,
@@ -202,10 +202,11 @@ def test_a_stopped_job_has_time_to_save(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv(JOB_VARIABLE, "{}")
     for seconds in (variables[STOP_VARIABLE], re.findall(rf"{STOP_VARIABLE}=(\d+)", started)[0]):
         monkeypatch.setenv(STOP_VARIABLE, seconds)
-        assert short_stop(CLUSTER.redis, SAVE_TIMEOUT_S) is None
+        assert short_stop(CLUSTER.redis, save_timeout_s(CLUSTER)) is None
         assert head["terminationGracePeriodSeconds"] >= int(seconds)
     monkeypatch.setenv(STOP_VARIABLE, compose()["services"]["train"]["stop_grace_period"].removesuffix("s"))
-    assert short_stop(load_config("laptop").redis, SAVE_TIMEOUT_S) is None
+    laptop = load_config("laptop")
+    assert short_stop(laptop.redis, save_timeout_s(laptop)) is None
 
 
 def test_gpu_image_has_the_pins_of_all_other_packages() -> None:

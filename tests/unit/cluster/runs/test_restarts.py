@@ -221,6 +221,27 @@ def test_a_learner_that_does_not_answer_is_lost_within_its_limit() -> None:
     process.check(heartbeat, 9)
 
 
+def test_a_silent_or_dead_process_of_several_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process()
+    silent = Heartbeat(process.ask, 10, lambda: process.now, lambda ref: False, who="process 5 of the learner")
+    with pytest.raises(LostError, match=r"^process 5 of the learner has given no sign of life"):
+        process.check(silent, 60)
+
+    def died(ref: object, limit_s: float, who: str) -> None:
+        raise LostError(f"{who} died")
+
+    monkeypatch.setattr("ray.wait", lambda refs, timeout: (refs, []))
+    monkeypatch.setattr("cluster.driver.heartbeat.get_answer", died)
+    clock = lambda: process.now  # noqa: E731
+    of_several = Heartbeat(process.ask, 10, clock, who="process 5 of the learner")
+    for heartbeat, shown in (
+        (Heartbeat(process.ask, 10, clock), "the learner"),
+        (of_several, "process 5 of the learner"),
+    ):
+        with pytest.raises(LostError, match=f"^{shown} died"):
+            process.check(heartbeat, 60)
+
+
 def test_time_in_which_the_driver_did_not_check_is_not_counted_against_the_learner() -> None:
     process = Process()
     heartbeat = process.heartbeat(10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import sys
 import threading
@@ -71,26 +72,50 @@ def test_absences_add_up_and_each_has_the_whole_limit() -> None:
     assert "go on with --resume when the server is back" in str(end.value)
 
 
-def test_of_several_servers_the_silent_ones_are_named_and_one_absence_is_counted_once() -> None:
-    now, there, said = [0.0], {"first": True, "second": True}, list[str]()
-    watch = ServerWatch({name: (lambda name=name: there[name]) for name in there}, 900.0, said.append, lambda: now[0])  # type: ignore[misc]
+class Pair:
+    """Two servers that answer at once, or not at all."""
 
-    def go_on(seconds: int) -> None:
+    def __init__(self, limit_s: float = 900.0) -> None:
+        self.now = 0.0
+        self.there = {"first": True, "second": True}
+        self.said: list[str] = []
+        answers = {name: functools.partial(self.there.get, name, False) for name in self.there}
+        self.watch = ServerWatch(answers, limit_s, self.said.append, lambda: self.now)
+
+    def go_on(self, seconds: int, **there: bool) -> None:
+        self.there.update(there)
         for _ in range(seconds // 2):
-            now[0] += 2
-            watch.ask()
+            self.now += 2
+            self.watch.ask()
+            self.watch.check()
 
-    go_on(10)
-    there["second"] = False
-    go_on(20)
-    assert "at second does not answer" in said[0]
-    there["first"] = False
-    go_on(60)
-    assert watch.away_s() == pytest.approx(78, abs=2)
-    there.update(first=True, second=True)
-    go_on(10)
-    assert said[-1].startswith("the replay server is back after 80 s")
-    assert watch.away_s() == pytest.approx(80, abs=2)
+
+def test_of_several_servers_the_silent_ones_are_named_and_time_stands_still_once() -> None:
+    pair = Pair()
+    pair.go_on(10)
+    pair.go_on(20, second=False)
+    assert "at second does not answer" in pair.said[0]
+    pair.go_on(60, first=False)
+    assert "at first does not answer" in pair.said[1]
+    assert pair.watch.away_s() == pytest.approx(78, abs=2)
+    pair.go_on(10, first=True, second=True)
+    assert pair.said[-2:] == [
+        "the replay server is back after 60 s (first): going on",
+        "the replay server is back after 80 s (second): going on",
+    ]
+    assert pair.watch.away_s() == pytest.approx(80, abs=2)
+
+
+def test_servers_that_restart_one_after_the_other_each_have_the_whole_limit() -> None:
+    pair = Pair(limit_s=100)
+    pair.go_on(60, first=False)
+    pair.go_on(10, second=False)
+    pair.go_on(60, first=True)  # 130 s since both answered, of which each was away for 70
+    assert "the replay server is back after 70 s (first)" in pair.said
+    pair.go_on(10, second=True)
+    assert pair.watch.away_s() == pytest.approx(130, abs=2)
+    with pytest.raises(RunError, match=r"has answered at second for 10\d s"):
+        pair.go_on(200, second=False)
 
 
 def test_the_runs_own_server_is_never_away() -> None:
