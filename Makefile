@@ -82,13 +82,15 @@ system: setup vllm browser prometheus ## the tests with real servers, Ray and pr
 ADAPTERS := build/adapters
 ADAPTER_NEEDS := "diplomacy==1.1.2" "msgspec>=0.20,<1" "pytest>=8.4,<10"
 
-adapters: setup ## verifiers, OpenEnv and SkyPilot, each in an environment of its own, and our tests in them
+adapters: setup ## verifiers, OpenEnv and SkyPilot, each in an environment of its own, and our tests in them; with STRICT=1 all three must be installable
 	@for name in verifiers==0.4.0 openenv==0.10.0 skypilot==0.14.1; do \
 	package=$${name%%==*}; place=$(ADAPTERS)/$$package; \
 	{ $(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $$place \
-	&& $(BIN)/uv pip install --quiet --python $$place/bin/python "$$name" $(ADAPTER_NEEDS) \
-	&& $(BIN)/uv pip install --quiet --python $$place/bin/python --no-deps --editable .; } \
-	|| { echo "$$name cannot be installed: its tests are skipped"; continue; }; \
+	&& $(BIN)/uv pip install --quiet --python $$place/bin/python "$$name" $(ADAPTER_NEEDS); } \
+	|| { [ "$(STRICT)" != 1 ] || { echo "$$name cannot be installed: see above"; exit 2; }; \
+	echo "$$name cannot be installed: its tests are skipped"; continue; }; \
+	$(BIN)/uv pip install --quiet --python $$place/bin/python --no-deps --editable . \
+	|| { echo "this project cannot be installed beside $$name: see above"; exit 2; }; \
 	$$place/bin/python -m pytest tests/adapters/$$package -q --confcutdir=tests/adapters -c /dev/null --rootdir=. || exit 1; \
 	done
 

@@ -33,6 +33,12 @@ def open_world(name: str, settings: Mapping[str, Any]) -> World:
     return found(found.game_settings.model_validate(dict(settings)))
 
 
+def draw_role(world: World, seed: int, seats: Sequence[str] = ()) -> str:
+    """Whose game it is where no role is named: by the seed, one of ``seats``, or of all roles if there are none."""
+    among = tuple(dict.fromkeys(seats)) or world.roles
+    return among[derive_seed(seed, "role") % len(among)]
+
+
 class TextGame:
     """One game. Seats answer in any order; the game goes on when all that decide in a step have answered."""
 
@@ -47,16 +53,23 @@ class TextGame:
     ) -> None:
         """``seed`` draws start and game, ``role`` is whose game it is, and ``others`` plays what ``seats`` do not.
 
-        ``seats`` are by default ``role`` alone. Raises ValueError for a role, seat or bot that the world does not have.
+        ``seats`` are by default ``role`` alone. Raises ValueError for a role, seat or bot that the world does not have,
+        and for ``seats`` without ``role``.
         """
-        seats = tuple(seats) or (role,)
+        seats = tuple(dict.fromkeys(seats)) or (role,)  # a seat that is named twice is paid once
         if unknown := [each for each in (role, *seats) if each not in world.roles]:
             raise ValueError(
                 f"{world.name} has no {world.role_name} {unknown[0]!r}; there are {', '.join(world.roles)}"
             )
+        if role not in seats:
+            raise ValueError(f"role: {role} is not among the seats {', '.join(seats)}, so nothing would be paid for it")
+        if not world.has_opponents and (seats != (role,) or others):
+            raise ValueError(
+                f"{world.name} has one {world.role_name} a game: leave out seats other than role, and others"
+            )
         table = world.roles if world.has_opponents else (role,)
         self._bots: dict[str, Bot] = {
-            each: world.make_bot(others or next(iter(world.bots))) for each in table if each not in seats
+            each: world.make_bot(others or next(iter(world.bots), "")) for each in table if each not in seats
         }
         self.world, self.role, self.seats = world, role, seats
         self._seed, self.game = seed, world.new_game(world.starts().draw(role, seed), role, seed)

@@ -2,10 +2,10 @@
 
     python -m cluster.adapters.openenv.server --world diplomacy --set until_year=1902 --port 8010
 
-``reset`` takes ``seed``, ``role`` (whose game it is, and whose reward counts; by default the seed draws it), ``seats``
-(that the client plays; by default the role alone) and ``others`` (the bot in all other seats). Each step answers for
-one seat: an observation says which seat is asked next and what it sees. Where several seats decide at once, they are
-asked one after another, and none sees what another has written before all have.
+``reset`` takes ``seed``, ``role`` (whose game it is, and whose reward counts; by default the seed draws it from
+``seats``), ``seats`` (that the client plays; by default the role alone) and ``others`` (the bot in all other seats).
+Each step answers for one seat: an observation says which seat is asked next and what it sees. Where several seats
+decide at once, they are asked one after another, and none sees what another has written before all have.
 """
 
 from __future__ import annotations
@@ -16,18 +16,28 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-import uvicorn
-from fastapi import FastAPI
-from openenv.core.env_server.http_server import create_fastapi_app
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 from pydantic import Field
 
-from cluster.adapters.text_game import LONGEST_ANSWER, TextGame, open_world
-from grpo_core.seeds import derive_seed
+from cluster.adapters.text_game import LONGEST_ANSWER, TextGame, draw_role, open_world
 from services.environments.environment import World
 
+try:
+    import uvicorn
+    from fastapi import FastAPI
+    from openenv.core.env_server.http_server import create_fastapi_app
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.types import Action, ConcurrencyConfig, EnvironmentMetadata, Observation, State
+except ModuleNotFoundError as error:
+    message = (
+        f"{error.name} is not installed: pip install 'entente[openenv]', in an environment of its own "
+        "(cluster/adapters/README.md)"
+    )
+    if __name__ == "__main__":
+        raise SystemExit(f"error: {message}") from None
+    raise ModuleNotFoundError(message, name=error.name) from error
+
 SESSIONS = 64  # games at once
+SESSION_TIMEOUT_S = 3600.0  # without a request, after which a session ends
 
 
 class Answer(Action):  # type: ignore[misc]  # OpenEnv's classes have no types here
@@ -76,10 +86,9 @@ class WorldEnvironment(Environment):  # type: ignore[misc]
         others: str = "",
         **_: Any,
     ) -> Asked:
-        """Begin a game. Raises ValueError for a role, seat or bot that the world does not have."""
+        """Begin a game. Raises ValueError for a role, seat or bot that ``TextGame`` refuses."""
         drawn = uuid.uuid4().int % 2**31 if seed is None else seed
-        roles = self._world.roles
-        role = role or roles[derive_seed(drawn, "role") % len(roles)]
+        role = role or draw_role(self._world, drawn, seats)
         self._game, self._paid = TextGame(self._world, role, drawn, seats=tuple(seats), others=others), 0.0
         self._state = GameState(episode_id=episode_id or str(uuid.uuid4()), role=role, phase=self._game.phase)
         return self._asked([])
@@ -131,8 +140,10 @@ def make_app(name: str, settings: dict[str, Any], sessions: int = SESSIONS) -> F
     """The server of a world, with the values of its section ``[game]``."""
     world = open_world(name, settings)
     factory: Callable[[], WorldEnvironment] = lambda: WorldEnvironment(world)  # noqa: E731  # OpenEnv wants a callable
+    # A client that went away without a word would keep its place for good.
+    concurrency = ConcurrencyConfig(max_concurrent_envs=sessions, session_timeout=SESSION_TIMEOUT_S)
     app: FastAPI = create_fastapi_app(
-        factory, Answer, Asked, max_concurrent_envs=sessions, env_name=f"entente_{world.name}", state_cls=GameState
+        factory, Answer, Asked, concurrency_config=concurrency, env_name=f"entente_{world.name}", state_cls=GameState
     )
     return app
 

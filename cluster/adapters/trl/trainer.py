@@ -3,8 +3,9 @@
     config = grpo_config(LearnerSettings(loss_type="dapo"), "out", max_steps=10)
     EpisodeTrainer(model, tokenizer, play, config, LearnerSettings(loss_type="dapo"), GroupingSettings()).train()
 
-``play(model, update)`` plays with the model and returns the episodes of one update: of one turn or a hundred, under
-legal-order masks or free, against any players. Advantages are ours, with groups by role and fallbacks.
+``play(model, update)`` plays with the model and returns the episodes of one update, the first being 0. They have one
+turn or a hundred, under legal-order masks or free, against any players. Advantages are ours, with groups by role and
+fallbacks.
 The loss, the optimizer, schedules, callbacks, logs and checkpoints are TRL's. A checkpoint of TRL's has no running
 baselines of roles: a resumed training begins them again from nothing.
 """
@@ -17,10 +18,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset
+from peft import PeftModel
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from trl import GRPOConfig, GRPOTrainer
 
 from cluster.adapters.trl.rows import Rows, loss_rows, masked_logits
 from grpo_core.advantages.group_baseline import RunningBaseline, updated_baselines
@@ -28,7 +28,21 @@ from grpo_core.advantages.pipeline import NO_MEMORY, compute_advantages
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Episode
 
+try:
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{error.name} is not installed: pip install 'entente[trl]'", name=error.name) from error
+
 Play = Callable[[PreTrainedModel, int], Sequence[Episode]]
+
+# Options of TRL's that change the loss, with the only values under which it is that of our episodes.
+_PLAIN = {
+    "entropy_coef": 0.0,
+    "use_adaptive_entropy": False,
+    "off_policy_mask_threshold": None,
+    "top_entropy_quantile": 1.0,
+}
 
 # What a mean over one micro-batch is a mean of, by TRL's loss; the others divide by the tokens of the whole batch.
 _MEANS = {"grpo": "share", "dr_grpo": "share", "bnpo": "token_share"}
@@ -37,7 +51,11 @@ _MEANS = {"grpo": "share", "dr_grpo": "share", "bnpo": "token_share"}
 def grpo_config(learner: LearnerSettings, output_dir: Path | str, **options: Any) -> GRPOConfig:
     """TRL's options for our section ``[learner]``; ``options`` are further ones of TRL's, such as ``max_steps``.
 
-    Raises ValueError for a setting that TRL's loss does not have.
+    An update is ``learner.epochs`` optimizer steps, of all turns each: ``learner.minibatches`` does not count here. The
+    learning rate rises over ``learner.lr_warmup_updates``, from 0, so the very first step changes no weights; it falls,
+    if it does, until ``max_steps``.
+
+    Raises ValueError for a setting that TRL's trainer does not have.
     """
     default = LearnerSettings(
         loss_type=learner.loss_type,
@@ -45,7 +63,7 @@ def grpo_config(learner: LearnerSettings, output_dir: Path | str, **options: Any
         max_completion_length=learner.max_completion_length,
     )
     refused = ("beta", "decoupled", "entropy_coef", "off_policy_mask_threshold", "top_advantage_quantile")
-    for key in (*refused, "activation_offloading"):
+    for key in (*refused, "activation_offloading", "top_up_episodes"):
         if getattr(learner, key) != getattr(default, key):
             raise ValueError(f"learner.{key}: TRL's trainer does not get it here; leave it at its default")
     if learner.loss_type == "rloo":
@@ -60,6 +78,11 @@ def grpo_config(learner: LearnerSettings, output_dir: Path | str, **options: Any
         "delta": learner.delta,
         "beta": 0.0,
         "learning_rate": learner.learning_rate,
+        # TRL's "constant" has no warm-up.
+        "lr_scheduler_type": {"constant": "constant_with_warmup"}.get(
+            learner.lr_scheduler_type, learner.lr_scheduler_type
+        ),
+        "warmup_steps": learner.lr_warmup_updates * learner.epochs,
         "weight_decay": learner.weight_decay,
         "adam_beta2": learner.adam_beta2,
         "max_grad_norm": learner.max_grad_norm,
@@ -96,6 +119,19 @@ class EpisodeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         """
         if args.beta:
             raise ValueError("beta: there is no reference policy for masked turns; set it to 0")
+        for key, plain in _PLAIN.items():
+            if getattr(args, key) != plain:
+                raise ValueError(f"{key}: it is not tested on masked turns; set it to {plain}")
+        if args.world_size > 1 or args.n_gpu > 1:
+            raise ValueError(
+                f"world_size is {args.world_size} and n_gpu {args.n_gpu}: each process would play the same games and "
+                "make its own groups; start one process, with one GPU in CUDA_VISIBLE_DEVICES"
+            )
+        if isinstance(model, PeftModel) or options.get("peft_config") is not None:
+            raise ValueError(
+                "peft_config: play() takes whole models, no LoRA adapters; leave it out, or merge the adapters "
+                "with merge_and_unload()"
+            )
         if args.use_vllm:
             raise ValueError("use_vllm: play() brings its own engine; leave it off")
         if args.loss_type not in (*_MEANS, "dapo", "cispo"):
@@ -134,7 +170,8 @@ class EpisodeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
     def _played(self, parts: int) -> list[Rows]:
         """Play, and make the micro-batches of the update."""
         self.model.eval()
-        episodes = self._play(self.accelerator.unwrap_model(self.model), self.state.global_step)
+        update = self.state.global_step // self.num_iterations  # TRL counts optimizer steps
+        episodes = self._play(self.accelerator.unwrap_model(self.model), update)
         self.model.train()
         if not episodes:
             raise ValueError("play() returned no episodes")

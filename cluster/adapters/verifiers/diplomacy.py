@@ -29,6 +29,8 @@ class DiplomacyConfig(vf.TasksetConfig):  # type: ignore[misc]  # verifiers is n
     """Whether models play all seven seats or one, the countries taking turns."""
     others: str = "random"
     """The bot in the seats that no model plays."""
+    first_seed: int = Field(0, ge=0)
+    """The seed of the first game; the others follow. Evaluate from another one than you train from."""
 
 
 class DiplomacyData(vf.TaskData):  # type: ignore[misc]
@@ -54,7 +56,7 @@ class DiplomacyTaskset(vf.Taskset[DiplomacyTask, DiplomacyConfig]):  # type: ign
         """Game after game, the countries taking turns."""
         config = self.config
         open_world("diplomacy", config.game)  # a wrong value is an error before the first game
-        for seed in itertools.count():
+        for seed in itertools.count(config.first_seed):
             country = POWERS[seed % len(POWERS)]
             yield DiplomacyTask(
                 DiplomacyData(
@@ -90,7 +92,11 @@ class DiplomacyEnv(vf.Env[DiplomacyEnvConfig]):  # type: ignore[misc]
     """Plays whole games: in each step all seats with a decision are asked at once."""
 
     async def run(self, task: Any, agents: Any) -> None:
-        """One game. A seat whose run ended, by a limit of its turns for instance, writes nothing from then on."""
+        """One game. A seat whose run was stopped, by a limit of its turns for instance, writes nothing from then on.
+
+        Raises RuntimeError if a seat's run failed, by an endpoint without an answer for instance: no seat is paid for
+        what it could not say, so the game is abandoned.
+        """
         data = task.data
         world: World = open_world("diplomacy", data.game)
         seats = POWERS if data.played == "all" else (data.country,)
@@ -113,6 +119,10 @@ class DiplomacyEnv(vf.Env[DiplomacyEnvConfig]):  # type: ignore[misc]
 
             while waiting := game.waiting:
                 texts = await asyncio.gather(*map(ask, waiting))
+                # Not in ask: the others would still be answering while their seats are closed.
+                for seat, trace in traces.items():
+                    if trace.errors:
+                        raise RuntimeError(f"the run of {seat} failed: {trace.errors[-1].message}")
                 for seat, text in zip(waiting, texts, strict=True):
                     defects[seat] += len(game.answer(seat, text))
         for seat, trace in traces.items():

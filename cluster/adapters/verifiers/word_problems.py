@@ -17,6 +17,8 @@ class WordProblemConfig(vf.TasksetConfig):  # type: ignore[misc]  # verifiers is
 
     game: dict[str, Any] = Field(default_factory=dict)
     """Values of the section [game] of our configs; follow_ups stays 0."""
+    first_seed: int = Field(0, ge=0)
+    """The seed of the first problem; the others follow. Evaluate from another one than you train from."""
 
 
 class WordProblemData(vf.TaskData):  # type: ignore[misc]
@@ -64,7 +66,7 @@ class WordProblemTaskset(vf.Taskset[WordProblemTask, WordProblemConfig]):  # typ
         world = open_world("word_problems", config.game)
         if world.settings.follow_ups:
             raise ValueError("game.follow_ups: a task here is one question; set it to 0")
-        for seed in itertools.count():
+        for seed in itertools.count(config.first_seed):
             variant = world.roles[seed % len(world.roles)]
             messages = _game(config.game, variant, seed).messages(variant)
             system = "\n\n".join(each["content"] for each in messages if each["role"] == "system")

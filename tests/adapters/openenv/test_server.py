@@ -12,7 +12,8 @@ import uvicorn  # noqa: E402
 from openenv import GenericEnvClient  # noqa: E402
 from openenv.cli._validation import validate_running_environment  # noqa: E402
 
-from cluster.adapters.openenv.server import make_app  # noqa: E402
+from cluster.adapters.openenv.server import Answer, WorldEnvironment, make_app  # noqa: E402
+from cluster.adapters.text_game import TextGame, open_world  # noqa: E402
 
 WORLDS = {"diplomacy": {"until_year": 1901}, "word_problems": {}, "kuhn": {}}
 START_S = 120
@@ -73,3 +74,27 @@ def test_seven_seats_are_asked_one_after_another(served):
     assert {each["phase"] for each in seen[:7]} == {"S1901M"}
     assert set(seen[-1]["rewards"]) == set(powers)
     assert seen[1]["defects"]
+
+
+def test_the_rewards_of_all_steps_are_those_of_the_role():
+    world = open_world("kuhn", {})
+    for seed in range(12):
+        environment, seats = WorldEnvironment(world), ["SECOND", "THIRD"]
+        asked = environment.reset(seed=seed, seats=seats)
+        role = environment.state.role
+        same, paid = TextGame(world, role, seed, seats=seats), asked.reward
+        assert role in seats
+        while not asked.done:
+            # Each seat plays in its own way.
+            text = same.game.view(asked.seat).choices[0 if asked.seat == "SECOND" else -1]
+            same.answer(asked.seat, text)
+            asked = environment.step(Answer(text=text))
+            paid += asked.reward
+        assert paid == pytest.approx(same.rewards[role])
+        assert same.rewards[role] != 0
+
+
+def test_a_session_without_requests_ends(monkeypatch):
+    monkeypatch.setattr("cluster.adapters.openenv.server.create_fastapi_app", lambda *_, **given: given)
+    given = make_app("kuhn", {}, sessions=3)["concurrency_config"]
+    assert (given.max_concurrent_envs, given.session_timeout) == (3, 3600.0)

@@ -18,13 +18,17 @@ PATIENCE_S = 600
 
 
 class Endpoint(BaseHTTPRequestHandler):
-    """Answers every chat with the same text, and keeps what it was asked."""
+    """Answers every chat with the same text, or with an error after ``most`` of them, and keeps what it was asked."""
 
     asked: ClassVar[list] = []
+    most: ClassVar[int | None] = None
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.asked.append(body)
+        if self.most is not None and len(self.asked) > self.most:
+            self.send_error(400)
+            return
         message = {"role": "assistant", "content": "<think>no</think><response>1</response>"}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
@@ -42,7 +46,7 @@ class Endpoint(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def endpoint():
-    Endpoint.asked = []
+    Endpoint.asked, Endpoint.most = [], None
     server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}/v1"
@@ -81,6 +85,28 @@ def test_one_seat_plays_among_bots(endpoint):
     assert trace.agent.name == "austria"
     assert "letters" in trace.metrics
     assert not any("/" in name for name in trace.metrics)
+
+
+def test_a_game_whose_endpoint_fails_is_abandoned(endpoint):
+    Endpoint.most = 9
+    episode = episode_of({"taskset": {"id": "entente-diplomacy", "game": {"until_year": 1901}}}, endpoint)
+    assert not episode.ok
+    assert "the run of" in episode.errors[0].message
+    assert not any(trace.rewards for trace in episode.traces), "a failed seat is no seat that gave up"
+
+
+def test_a_seat_that_reaches_its_limit_writes_nothing_from_then_on(endpoint):
+    config = {"taskset": {"id": "entente-diplomacy", "game": {"until_year": 1901}}, "france": {"max_turns": 1}}
+    episode = episode_of(config, endpoint)
+    assert episode.ok, episode.errors
+    assert all({"game"} == set(trace.rewards) for trace in episode.traces)
+
+
+@pytest.mark.parametrize("name", ["entente-diplomacy", "entente-word-problems"])
+def test_training_and_evaluation_can_have_other_seeds(name):
+    config = vf.resolve_env_config({"taskset": {"id": name, "first_seed": 1000}})
+    tasks = iter(vf.load_environment(config).taskset)
+    assert [next(tasks).data.seed for _ in range(2)] == [1000, 1001]
 
 
 def test_a_word_problem_is_asked_and_scored(endpoint):

@@ -13,11 +13,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium
 import numpy as np
-from pettingzoo import ParallelEnv
 
 from services.environments.tensor_task import TensorTask, legal_or_first
+
+try:
+    import gymnasium
+    from pettingzoo import ParallelEnv
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"{error.name} is not installed: pip install 'entente[pettingzoo]'", name=error.name
+    ) from error
 
 WAIT = 0  # what a seat chooses whose turn it is not; it does nothing
 _SEED_LIMIT = 2**31

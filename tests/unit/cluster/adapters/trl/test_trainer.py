@@ -1,10 +1,13 @@
 """TRL's trainer on our episodes: its loss and gradient are those of ``grpo_core``, and it trains."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 
 from cluster.actors.initial_policy import make_policy
 from cluster.adapters.trl.games import Games
@@ -156,13 +159,38 @@ def test_it_trains_and_plays_with_the_weights_of_the_step(kuhn, tmp_path):
         seen.append((update, float(next(current.parameters()).detach().sum())))
         return games(current, update)
 
-    learner = LearnerSettings(minibatches=1, learning_rate=3e-3)
+    learner = LearnerSettings(minibatches=1, learning_rate=3e-3, lr_warmup_updates=0)
     trainer = trl_trainer(model, tokenizer, play, learner, config.grouping, tmp_path, gradient_accumulation_steps=2)
     trainer.args.max_steps = 3
     trainer.train()
     assert [update for update, _ in seen] == [0, 1, 2]
     assert len({total for _, total in seen}) == 3
     assert all(np.isfinite(row["loss"]) for row in trainer.state.log_history if "loss" in row)
+
+
+def test_an_update_of_two_epochs_is_played_once_and_counted_once(kuhn, tmp_path):
+    config, _, tokenizer, _ = kuhn
+    model, _ = make_policy(config.policy, 0, config.world.language)
+    games, updates = Games(config, tokenizer, blocks=3), []
+
+    def play(current, update):
+        updates.append(update)
+        return games(current, update)
+
+    learner = LearnerSettings(epochs=2, learning_rate=3e-3, lr_warmup_updates=2)
+    trainer = trl_trainer(model, tokenizer, play, learner, config.grouping, tmp_path, logging_steps=1)
+    trainer.args.max_steps = 6
+    trainer.train()
+    assert updates == [0, 1, 2]
+    rates = [row["learning_rate"] for row in trainer.state.log_history if "learning_rate" in row]
+    assert rates == pytest.approx([0.0, 0.25 * 3e-3, 0.5 * 3e-3, 0.75 * 3e-3, 3e-3, 3e-3])
+
+
+@pytest.mark.parametrize("name", ["linear", "cosine"])
+def test_a_falling_learning_rate_is_passed_on(name, tmp_path):
+    args = grpo_config(LearnerSettings(lr_scheduler_type=name, epochs=3), tmp_path, use_cpu=True)
+    assert args.lr_scheduler_type == name
+    assert args.get_warmup_steps(1000) == 15
 
 
 @pytest.mark.parametrize(
@@ -173,8 +201,52 @@ def test_it_trains_and_plays_with_the_weights_of_the_step(kuhn, tmp_path):
         ({"normalizer": "episode"}, "learner.normalizer"),
         ({"entropy_coef": 0.1}, "learner.entropy_coef"),
         ({"gradient_checkpointing": True, "activation_offloading": True}, "learner.activation_offloading"),
+        ({"top_up_episodes": 8}, "learner.top_up_episodes"),
     ],
 )
 def test_settings_that_trl_does_not_have_are_refused_by_name(change, says, tmp_path):
     with pytest.raises(ValueError, match=says):
         grpo_config(LearnerSettings(**change), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"beta": 0.1},
+        {"entropy_coef": 0.1},
+        {"use_adaptive_entropy": True},
+        {"off_policy_mask_threshold": 0.5},
+        {"top_entropy_quantile": 0.5},
+    ],
+)
+def test_options_that_change_the_loss_are_refused_by_the_trainer(change, kuhn, tmp_path):
+    config, model, tokenizer, _ = kuhn
+    with pytest.raises(ValueError, match=next(iter(change))):
+        trl_trainer(model, tokenizer, None, LearnerSettings(), config.grouping, tmp_path, **change)
+
+
+@pytest.mark.parametrize("name", ["world_size", "n_gpu"])
+def test_more_than_one_process_or_gpu_is_refused(name, kuhn, tmp_path, monkeypatch):
+    config, model, tokenizer, _ = kuhn
+    learner = LearnerSettings()
+    args = grpo_config(learner, tmp_path, use_cpu=True)
+    monkeypatch.setattr(type(args), name, property(lambda _: 2))
+    with pytest.raises(ValueError, match=rf"{name}( is)? 2.*start one process"):
+        EpisodeTrainer(model, tokenizer, None, args, learner, config.grouping)
+
+
+def test_lora_adapters_are_refused(kuhn, tmp_path):
+    config, _, tokenizer, _ = kuhn
+    lora, learner = LoraConfig(target_modules="all-linear"), LearnerSettings()
+    args = grpo_config(learner, tmp_path, use_cpu=True)
+    model, _ = make_policy(config.policy, 0, config.world.language)
+    with pytest.raises(ValueError, match="peft_config"):
+        EpisodeTrainer(model, tokenizer, None, args, learner, config.grouping, peft_config=lora)
+    with pytest.raises(ValueError, match="peft_config"):
+        EpisodeTrainer(get_peft_model(model, lora), tokenizer, None, args, learner, config.grouping)
+
+
+def test_without_trl_the_extra_is_named():
+    program = "import sys; sys.modules['trl'] = None; import cluster.adapters.trl.trainer"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: trl is not installed: pip install 'entente[trl]'"

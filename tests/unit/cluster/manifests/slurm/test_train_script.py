@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.driver.training import SAVE_TIMEOUT_S
+from cluster.driver.training import save_timeout_s
 from cluster.runs.ray_job import JOB_VARIABLE, STOP_VARIABLE, short_stop
 from tests.unit.cluster.manifests.manifest_files import MANIFESTS
 from tests.unit.cluster.manifests.sizes.size_files import ROOT, SIZES, size
@@ -40,10 +40,11 @@ esac
 """
 SRUN = """#!/bin/bash
 echo "$RAY_AUTH_MODE $RAY_AUTH_TOKEN ${*//$'\\n'/ }" >> "$STAND_IN/steps"
-echo $$ >> "$STAND_IN/step_ids"
 port="$(sed -n 's/.*--port=\\([0-9]*\\).*/\\1/p' <<< "$*")"
-exec REAL -c 'import signal, socket, sys
+exec REAL -c 'import os, signal, socket, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
+with open(os.environ["STAND_IN"] + "/step_ids", "a") as file:
+    print(os.getpid(), file=file)
 if sys.argv[1]:
     listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 signal.pause()' "$port"
@@ -69,11 +70,12 @@ class Job:
         path = self.folder / name
         return path.read_text() if path.exists() else ""
 
-    def await_driver(self) -> None:
+    def await_driver(self, steps: int = 0) -> None:
+        """Wait for the driver, and for so many steps of SLURM to be ready for a signal."""
         deadline = time.monotonic() + WAIT_S
-        while not self.read("driver").strip():
+        while not self.read("driver").strip() or len(self.read("step_ids").split()) < steps:
             assert self.process.poll() is None, self.process.communicate()[1]
-            assert time.monotonic() < deadline, "the driver did not start"
+            assert time.monotonic() < deadline, "the driver or its steps did not start"
             time.sleep(0.05)
 
     def end(self) -> tuple[int, str]:
@@ -128,7 +130,8 @@ def test_a_stopped_run_has_time_to_save(monkeypatch: pytest.MonkeyPatch) -> None
     given_s = int(re.findall(r"^save_limit_s=(\d+)", TEXT, re.MULTILINE)[0])
     monkeypatch.setenv(JOB_VARIABLE, "{}")
     monkeypatch.setenv(STOP_VARIABLE, str(given_s))
-    assert short_stop(size("one_node").config.redis, SAVE_TIMEOUT_S) is None
+    config = size("one_node").config
+    assert short_stop(config.redis, save_timeout_s(config)) is None
     assert int(re.findall(r"--signal=B:USR1@(\d+)", TEXT)[0]) > given_s
 
 
@@ -141,7 +144,9 @@ def test_one_node_needs_no_ray_of_its_own(start: Start) -> None:
     assert job.read("steps") == job.read("scontrol") == ""
 
 
-@pytest.mark.parametrize(("number", "requeued"), [(signal.SIGUSR1, True), (signal.SIGTERM, False)])
+@pytest.mark.parametrize(
+    ("number", "requeued"), [(signal.SIGUSR1, True), (signal.SIGTERM, False), (signal.SIGINT, False)]
+)
 def test_signals_save_and_only_the_time_limit_queues_the_job_again(
     start: Start, number: signal.Signals, requeued: bool
 ) -> None:
@@ -176,13 +181,13 @@ def test_wrong_commands_end_before_anything_starts(start: Start, arguments: tupl
 
 def test_several_nodes_share_a_token_and_a_replay_server(start: Start) -> None:
     job = start(SLURM_JOB_NUM_NODES="3", SLURM_JOB_NODELIST="node[1-3]", ENTENTE_HEAD_ADDRESS="127.0.0.1")
-    job.await_driver()
+    job.await_driver(steps=2)
     job.process.send_signal(signal.SIGTERM)
     code, said = job.end()
     assert code == 130, said
     head, workers = job.read("steps").splitlines()
     [token] = set(re.findall(r"^token ([0-9a-f]{64}) ", f"{head}\n{workers}", re.MULTILINE))
-    address = f"127.0.0.1:{20000 + os.getpid() % 10000}"
+    address = f"127.0.0.1:{22000 + os.getpid() % 5000}"
     assert "--nodelist=node1" in head
     assert "--nodes=2 --ntasks=2" in workers
     assert "--exclude=node1" in workers
@@ -190,7 +195,7 @@ def test_several_nodes_share_a_token_and_a_replay_server(start: Start) -> None:
     assert job.read("counted") == f"- {address} 3 300\n"
     driver = job.read("drivers")
     assert f"--set run.ray_address={address}" in driver
-    assert re.search(r"--set redis\.url=redis://127\.0\.0\.1:\d+/0", driver)
+    assert f"--set redis.url=redis://127.0.0.1:{27000 + os.getpid() % 5000}/0" in driver
     assert token not in driver
     assert driver.endswith("saved\n")
     log = (job.folder / "run" / "replay_server" / "server.log").read_text()
@@ -209,3 +214,30 @@ def test_a_public_or_loopback_address_is_refused(start: Start, tmp_path: Path, a
     assert code == 2
     assert "ENTENTE_HEAD_ADDRESS" in said
     assert job.read("steps") == ""
+
+
+def test_a_name_without_an_address_is_named(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    getent = tmp_path / "bin" / "getent"
+    getent.write_text("#!/bin/bash\nexit 2\n")
+    getent.chmod(0o755)
+    job = start(SLURM_JOB_NUM_NODES="3", SLURM_JOB_NODELIST="node[1-3]")
+    code, said = job.end()
+    assert code == 2
+    assert "node1 has the address ''" in said
+    assert "ENTENTE_HEAD_ADDRESS" in said
+
+
+def test_a_run_folder_has_one_replay_server_and_may_have_a_space_in_its_name(start: Start, tmp_path: Path) -> None:
+    several = {"SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_NODELIST": "node[1-3]", "ENTENTE_HEAD_ADDRESS": "127.0.0.1"}
+    folder = tmp_path / "a run"
+    first = start("one_node", str(folder), **several)
+    first.await_driver(steps=2)
+    code, said = start("one_node", str(folder), **several).end()
+    assert code == 2
+    assert f"another job runs in {folder}" in said
+    assert first.process.poll() is None
+    first.process.send_signal(signal.SIGTERM)
+    assert first.end()[0] == 130
+    assert "bye bye" in (folder / "replay_server" / "server.log").read_text()
+    assert list((folder / "replay_server").glob("appendonlydir/*")), "its data is there too"

@@ -1,5 +1,8 @@
 """Tasks as PettingZoo's environments: its own checks, and that nothing is added to or lost from what is paid."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
@@ -43,3 +46,11 @@ def test_every_seat_is_paid_what_the_task_pays():
 def test_a_task_of_vectors_is_refused():
     with pytest.raises(ValueError, match="vectors"):
         ParallelTask(make_task("half_cheetah"))
+
+
+def test_without_pettingzoo_the_extra_is_named():
+    module = "services.environments.tensor_tasks.pettingzoo.parallel_task"
+    program = f"import sys; sys.modules['pettingzoo'] = None; import {module}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last == "ModuleNotFoundError: pettingzoo is not installed: pip install 'entente[pettingzoo]'"
