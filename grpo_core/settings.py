@@ -317,7 +317,7 @@ class LearnerSettings(Settings):
         10, ge=1, description="Updates between durable checkpoints (episodes are acknowledged then)"
     )
     keep_checkpoints: int = Field(3, ge=1, description="Newest checkpoints kept on disk, besides the first and last")
-    threads: int = Field(1, ge=1, le=4096, description="CPU threads of the learner")
+    threads: int = Field(1, ge=1, le=4096, description="CPU threads of the learner, or of each of its processes")
 
     @property
     def named_normalizer(self) -> Normalizer:

@@ -83,7 +83,7 @@ class RolloutSettings(Settings):
         900.0,
         gt=0,
         le=LONGEST_WAIT_S,
-        description="Seconds for the cluster to have room for a further rollout actor, or for a lost one",
+        description="Seconds for the cluster to have room for a further actor, or for a lost one",
     )
     cpus_per_actor: float = Field(1.0, gt=0, description="CPU cores that Ray keeps for one rollout actor")
     gpus_per_actor: float = Field(
@@ -143,7 +143,11 @@ class TrainingSettings(LearnerSettings):
     """The learner's update, its processes and their GPUs."""
 
     gpus: int = Field(
-        0, ge=0, le=1, description="GPUs that Ray keeps for each process of the learner; 0: it computes on CPUs"
+        0,
+        ge=0,
+        le=1,
+        description="GPUs that Ray keeps for each process of the learner, and one core beside it; 0: it computes on "
+        "CPUs, and Ray keeps a core for each of learner.threads",
     )
     processes: int = Field(
         1,

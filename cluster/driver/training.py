@@ -161,10 +161,14 @@ def set_up(
     watch = stack.enter_context(watched(config.redis, display.log))
     address, cpus = config.run.ray_address, cpus_asked(config.rollout, config.learner)
     stack.enter_context(ray_cluster(address, cpus, embedded_replay=not config.redis.external, notice=display.log))
-    placement = stack.enter_context(placed(config.rollout, config.learner, may_grow=address is not None))
+    may_grow = address is not None
+    placement = stack.enter_context(
+        placed(config.rollout, config.learner, may_grow=may_grow, notice=display.log if may_grow else None)
+    )
     display.stage("loading the policy")
-    start_timeout_s = config.rollout.start_timeout_s
     peers = start_peers(config, placement)
+    # The learner itself waits so long for its other processes, and says which one did not come.
+    start_timeout_s = config.rollout.start_timeout_s + (ANSWER_TIMEOUT_S if peers else 0.0)
     learner = start_learner(config, folder, placement, redis_urls, resume, peers)
     # On a cluster, a learner that is stopped but not killed would keep its successor out of the run.
     for process in (*peers, learner):

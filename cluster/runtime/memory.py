@@ -32,11 +32,10 @@ def needed_bytes(config: Config) -> int:
     """Lower estimate of the memory a run needs on one machine: processes, weights, optimizer and activations."""
     estimate, peers = learner_estimate(config), config.learner.processes - 1
     # A learner on a GPU keeps here its state between updates, and copies on their way to engines and disk.
-    here = estimate.weights + estimate.moments + estimate.reference + estimate.publishing + estimate.offloaded
+    here = estimate.weights + estimate.moments + estimate.reference + estimate.published + estimate.offloaded
     learner = WORKER_BYTES + (here if config.learner.gpus else estimate.total)
-    # Only the first process publishes.
-    peer = dataclasses.replace(estimate, publishing=0)
-    learner += peers * (GPU_PEER_BYTES + estimate.offloaded if config.learner.gpus else WORKER_BYTES + peer.total)
+    peer = learner_estimate(config, publishes=False)
+    learner += peers * (GPU_PEER_BYTES + peer.on_host if config.learner.gpus else WORKER_BYTES + peer.total)
     shape, parameters = policy_size(config.policy)
     cache_row = 2 * shape.layers * shape.key_value * 4 * config.policy.context_length
     rollout = WORKER_BYTES + 2 * 4 * parameters + cache_row * config.inference.max_concurrent_decisions
@@ -74,8 +73,11 @@ def check_memory(config: Config) -> None:
         )
 
 
-def learner_estimate(config: Config) -> MemoryEstimate:
-    """Estimate what the learner will hold, with the formula that it applies to its loaded model."""
+def learner_estimate(config: Config, *, publishes: bool = True) -> MemoryEstimate:
+    """Estimate what the learner will hold, with the formula that it applies to its loaded model.
+
+    ``publishes``: whether it is the first of the learner's processes.
+    """
     shape, parameters = policy_size(config.policy)
     adapters = adapter_parameters(config.policy, shape) * config.policies_per_version if config.policy.use_peft else 0
     return estimate_memory(
@@ -87,6 +89,8 @@ def learner_estimate(config: Config) -> MemoryEstimate:
         free_text=config.inference.decoding == "free",
         grouping=config.grouping,
         processes=config.learner.processes,
+        publishes=publishes,
+        on_gpu=config.learner.gpus > 0,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from cluster.configs.sections import RolloutSettings, TrainingSettings
@@ -15,8 +15,9 @@ from cluster.errors import RunError
 from cluster.runtime.ray_calls import check_waiting
 from cluster.runtime.ray_watch import control_service_lost
 
-LEARNER_CPUS = 1.0
+LEARNER_CPUS = 1.0  # of a process that computes on a GPU
 WAIT_STEP_S = 1.0  # Ray's own wait cannot be interrupted
+NOTICE_AFTER_S = 5.0  # Ray needs a moment to place actors in a cluster that has room
 HALF_A_GPU = 0.5  # how Ray accounts for one GPU that two actors take turns on
 
 Bundle = dict[str, float]
@@ -28,11 +29,16 @@ def bundles(rollout: RolloutSettings, learner: TrainingSettings) -> list[Bundle]
     It is one place if they share a GPU. A place lies on one node, and so do the GPUs of one engine; different places
     may be on different nodes.
     """
-    process = _bundle(LEARNER_CPUS, learner.gpus)
+    process = _bundle(_learner_cpus(learner), learner.gpus)
     actor = _bundle(rollout.cpus_per_actor, rollout.gpus_per_actor)
     if rollout.share_gpu_with_learner:
-        return [_bundle(LEARNER_CPUS + rollout.cpus_per_actor, learner.gpus)]
+        return [_bundle(_learner_cpus(learner) + rollout.cpus_per_actor, learner.gpus)]
     return [process] * learner.processes + [actor] * rollout.actors
+
+
+def _learner_cpus(learner: TrainingSettings) -> float:
+    """Cores that Ray keeps for a process of the learner: one for each thread, if it computes with them."""
+    return LEARNER_CPUS if learner.gpus else float(learner.threads)
 
 
 def cpus_asked(rollout: RolloutSettings, learner: TrainingSettings) -> int:
@@ -95,9 +101,10 @@ class Placement:
 
     def of_learner(self, rank: int = 0) -> dict[str, Any]:
         """Ray options that put a process of the learner into its place."""
+        cpus = _learner_cpus(self.learner)
         if self.processes is not None:
-            return _options(self.processes, rank, LEARNER_CPUS, self.learner.gpus)
-        return self._options(0, LEARNER_CPUS, self.learner.gpus)
+            return _options(self.processes, rank, cpus, self.learner.gpus)
+        return self._options(0, cpus, self.learner.gpus)
 
     def of_rollout(self, slot: Slot) -> dict[str, Any]:
         """Ray options that put the rollout actor of a slot (``< rollout.actors``, or a further place) there."""
@@ -120,44 +127,87 @@ class Placement:
 
 
 @contextmanager
-def placed(rollout: RolloutSettings, learner: TrainingSettings, *, may_grow: bool) -> Iterator[Placement]:
+def placed(
+    rollout: RolloutSettings,
+    learner: TrainingSettings,
+    *,
+    may_grow: bool,
+    notice: Callable[[str], None] | None = None,
+) -> Iterator[Placement]:
     """Hold places for all actors of a run in the connected Ray inside the block.
 
     Several processes of the learner have a group of their own, because they are placed by a rule of their own.
+    ``may_grow``: whether Ray may get further nodes; then ``notice`` is told once if there is no room yet.
 
-    Raises RunError if they are not there within ``rollout.start_timeout_s`` (at once if the Ray can never hold them).
+    Raises RunError if they are not there within ``rollout.start_timeout_s``, or ``rollout.node_timeout_s`` if nodes
+    have to come first (at once if the Ray can never hold them).
     """
     import ray
 
-    wanted = bundles(rollout, learner)
+    wanted, count = bundles(rollout, learner), learner.processes
     there = ray.cluster_resources()
     fits = all(_total(wanted, kind) <= there.get(kind, 0.0) for kind in ("CPU", "GPU"))  # if it were idle
-    limit_s = rollout.start_timeout_s if may_grow or fits else 0.0
+    if fits:
+        limit = _Limit(rollout.start_timeout_s, "rollout.start_timeout_s")
+    else:
+        limit = _Limit(rollout.node_timeout_s if may_grow else 0.0, "rollout.node_timeout_s")
+    asked = [(wanted, "PACK")]
+    if count > 1:
+        asked = [(wanted[:count], learner.process_placement.upper()), (wanted[count:], "PACK")]
     with ExitStack() as stack:
-        if learner.processes == 1:
-            yield Placement(rollout, learner, stack.enter_context(_group(wanted, "PACK", limit_s)))
-            return
-        count = learner.processes
-        processes = stack.enter_context(_group(wanted[:count], learner.process_placement.upper(), limit_s))
-        actors = stack.enter_context(_group(wanted[count:], "PACK", limit_s))
-        yield Placement(rollout, learner, actors, processes)
+        groups = []
+        for each in asked:
+            groups.append(stack.enter_context(_requested(*each)))
+            # Where there is room, the learner's processes choose their nodes first. Else the actors' places are
+            # requested meanwhile, so that the nodes for both come at the same time.
+            groups[-1].wait(WAIT_STEP_S)
+        for group, each in zip(groups, asked, strict=True):
+            if _wait_for(group, *each, limit, notice):
+                notice = None
+        yield Placement(rollout, learner, groups[-1], groups[0] if count > 1 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """How long to wait for places."""
+
+    seconds: float
+    key: str  # of the config
+    since: float = field(default_factory=time.monotonic)
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s ({self.key})"
+
+    @property
+    def waited_s(self) -> float:
+        return time.monotonic() - self.since
 
 
 @contextmanager
-def _group(wanted: Sequence[Bundle], strategy: str, limit_s: float) -> Iterator[Any]:
-    """Hold a placement group; raises RunError if it is not there within ``limit_s``."""
+def _requested(wanted: Sequence[Bundle], strategy: str) -> Iterator[Any]:
+    """Request a placement group, and give it back in the end."""
     from ray.util.placement_group import placement_group
 
     group = placement_group(list(wanted), strategy=strategy)
     try:
-        deadline = time.monotonic() + limit_s
-        while not group.wait(WAIT_STEP_S):
-            check_waiting()
-            if time.monotonic() >= deadline:
-                raise RunError(_unsatisfied(wanted, limit_s, one_node=strategy == "STRICT_PACK"))
         yield group
     finally:
         _remove(group)
+
+
+def _wait_for(
+    group: Any, wanted: Sequence[Bundle], strategy: str, limit: _Limit, notice: Callable[[str], None] | None
+) -> bool:
+    """Wait for a group; return whether the notice was given. Raises RunError if it is not there within the limit."""
+    told = False
+    while not group.wait(WAIT_STEP_S):
+        check_waiting()
+        if limit.waited_s >= limit.seconds:
+            raise RunError(_unsatisfied(wanted, limit, one_node=strategy == "STRICT_PACK"))
+        if notice is not None and not told and limit.waited_s >= NOTICE_AFTER_S:
+            notice(f"Ray has no room yet for {_counted(wanted)}: it is waited for up to {limit}")
+            told = True
+    return told
 
 
 def _remove(group: Any) -> None:
@@ -167,19 +217,22 @@ def _remove(group: Any) -> None:
         remove_placement_group(group)
 
 
-def _unsatisfied(wanted: Sequence[Bundle], limit_s: float, *, one_node: bool) -> str:
+def _unsatisfied(wanted: Sequence[Bundle], limit: _Limit, *, one_node: bool) -> str:
     import ray
 
     asked = _counted(wanted)
     there = _counted([_processors(node["Resources"]) for node in ray.nodes() if node["Alive"]])
     free = _resources(_processors(ray.available_resources()))
-    within = f" within {limit_s:g} s (rollout.start_timeout_s)" if limit_s else ""
+    within = f" within {limit}" if limit.seconds else ""
     if one_node:
         where = "all on one node (learner.process_placement)"
-        change = 'learner.processes, or set learner.process_placement = "spread"'
+        change = 'learner.processes or learner.threads, or set learner.process_placement = "spread"'
     else:
         where = "each on one node"
-        change = "rollout.actors, rollout.cpus_per_actor, rollout.gpus_per_actor, learner.processes or learner.gpus"
+        change = (
+            "rollout.actors, rollout.cpus_per_actor, rollout.gpus_per_actor, learner.processes, learner.threads or "
+            "learner.gpus"
+        )
     return (
         f"Ray has no room for this run's actors{within}: they ask for {asked}, {where}; its nodes have "
         f"{there}, of which {free} are free; lower {change}, or add nodes"

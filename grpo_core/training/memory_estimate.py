@@ -66,12 +66,18 @@ class MemoryEstimate:
     surgery: int = 0  # the groups' gradients, while a step runs
     gathered: int = 0  # of several processes: what a step gathers of the others' shares
     offloaded: int = 0  # in the host's memory, not on the device: inputs of blocks while a step runs
+    published: int = 0  # the same, beside a GPU: copies of the weights for engines and disk
 
     @property
     def total(self) -> int:
         """The peak on the device, in bytes."""
         lasting = self.weights + self.gradients + self.moments + self.reference
         return lasting + max(self.step + self.surgery + self.gathered, self.publishing)
+
+    @property
+    def on_host(self) -> int:
+        """The peak in the host's memory beside a GPU, in bytes; no step runs while weights are published."""
+        return max(self.offloaded, self.published)
 
     @property
     def step_is_largest(self) -> bool:
@@ -90,8 +96,8 @@ class MemoryEstimate:
         else:
             parts["publishing"] = self.publishing
         listed = ", ".join(f"{name} {size / _GIB:.2f}" for name, size in parts.items() if size)
-        offloaded = f", and {self.offloaded / _GIB:.2f} GiB of the host's memory" if self.offloaded else ""
-        return f"{self.total / _GIB:.2f} GiB ({listed}){offloaded}"
+        on_host = f", and {self.on_host / _GIB:.2f} GiB of the host's memory" if self.on_host else ""
+        return f"{self.total / _GIB:.2f} GiB ({listed}){on_host}"
 
 
 def estimate_memory(
@@ -104,8 +110,10 @@ def estimate_memory(
     free_text: bool = False,
     grouping: GroupingSettings | None = None,
     processes: int = 1,
+    publishes: bool = True,
+    on_gpu: bool = False,
 ) -> MemoryEstimate:
-    """Estimate the memory of a learner on one device, or of the first of its processes.
+    """Estimate the memory of a learner on one device, or of one of its processes.
 
     Args:
         shape: the model's.
@@ -116,6 +124,8 @@ def estimate_memory(
         free_text: whether tokens are sampled from the whole vocabulary, whose logits are made block by block.
         grouping: for ``gradient_surgery``, which is counted with seven groups; None: no surgery.
         processes: that share weights, gradients and optimizer.
+        publishes: whether it is the first of these, which sends and saves the weights; the others help to gather them.
+        on_gpu: whether the device is a GPU, beside which the host's memory has the bytes for engines and disk.
     """
     weights = 4 * trained + (2 if policy.dtype == "bfloat16" else 4) * (parameters - trained)
     tokens = max(learner.tokens_per_microbatch, policy.context_length)
@@ -125,7 +135,9 @@ def estimate_memory(
         logits += 2 * parameters  # matrices cast once a micro-batch and kept for its backward pass
     operates = grouping is not None and grouping.gradient_surgery != "none"
     # Engines get the adapter; a checkpoint has it merged. Full weights are copied twice when they become bytes.
-    publishing = weights + 2 * 4 * trained if policy.use_peft else 2 * weights
+    copied = merged = weights if policy.use_peft else 0
+    in_bytes = 2 * 4 * trained if policy.use_peft else 2 * weights
+    moved = in_bytes // 2  # from a GPU, before they become bytes
     reference = 4 * parameters if learner.beta > 0 and not policy.use_peft else 0
     gathered = 0
     if processes > 1:
@@ -133,8 +145,11 @@ def estimate_memory(
         # Once as it arrives and once by parameter; the gradients likewise.
         gathered = 2 * (weights + 4 * trained) * largest // parameters
         # Whole weights exist once, beside one tensor.
-        publishing = 2 * 4 * trained if policy.use_peft else weights
-        publishing += 2 * 4 * shape.vocab_size * shape.hidden
+        copied = 2 * 4 * shape.vocab_size * shape.hidden
+        merged, in_bytes = 0, 2 * 4 * trained if policy.use_peft else weights
+        moved = in_bytes // 2 if policy.use_peft else copied // 2
+    if not publishes:
+        merged = in_bytes = moved = 0
     return MemoryEstimate(
         weights=-(-weights // processes),
         gradients=-(-4 * trained // processes),
@@ -142,7 +157,8 @@ def estimate_memory(
         reference=-(-reference // processes),
         step=_activations(shape, policy, learner, tokens) + logits,
         offloaded=shape.layers * _block_input(shape, tokens) if learner.activation_offloading else 0,
-        publishing=publishing,
+        publishing=copied if on_gpu else copied + in_bytes,
+        published=merged + moved + in_bytes if on_gpu else 0,  # what is merged on the GPU is copied for the disk
         surgery=_SURGERY_GROUPS * 4 * trained if operates else 0,
         gathered=gathered,
     )
@@ -187,6 +203,27 @@ def check_learner_memory(
     raise ResourceError(
         f"the learner needs about {estimate}, {available / _GIB:.2f} GiB are free: {advice + '; or ' if advice else ''}"
         "take a smaller model"
+    )
+
+
+def check_host_memory(estimate: MemoryEstimate, available: int, learner: LearnerSettings) -> None:
+    """Raise ResourceError, with what to change, if a learner on a GPU needs more of the host's memory than available.
+
+    ``available``: free bytes of the machine.
+    """
+    if estimate.on_host <= available:
+        return
+    offloads = estimate.offloaded > estimate.published
+    raise ResourceError(
+        f"the learner needs about {estimate.on_host / _GIB:.2f} GiB of the host's memory beside its GPU "
+        f"({'offloaded activations' if offloads else 'weights for engines and disk'}), {available / _GIB:.2f} GiB are "
+        "free: "
+        + (
+            f"lower learner.tokens_per_microbatch ({learner.tokens_per_microbatch}), or unset "
+            "learner.activation_offloading"
+            if offloads
+            else "take a machine with more memory, or a smaller model"
+        )
     )
 
 

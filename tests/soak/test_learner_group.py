@@ -17,6 +17,7 @@ from tests.system.support.learner_group import (
     saved,
     train,
 )
+from tests.system.support.mortal_peer import check_death_within_a_checkpoint
 
 prepare_local_ray()
 pytestmark = pytest.mark.timeout(7200)
@@ -57,6 +58,18 @@ def test_four_processes_make_the_updates_of_one_and_are_resumed_by_two_and_one(
                 train(worker, 1, free=free)
                 resumed = saved(worker.checkpoint())
         assert largest_difference(alone, resumed) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("settings", "tensor"),
+    [((), 1), ((), 12), (LORA, 12), (LORA, 40), (SPECIALISTS, 60)],
+    ids=["the first weight", "a weight", "a merged weight", "an adapter", "an adapter of a role"],
+)
+def test_a_death_within_a_checkpoint_loses_and_doubles_no_episode(
+    tmp_path: Path, settings: tuple[str, ...], tensor: int
+) -> None:
+    with local_ray(2, print):
+        check_death_within_a_checkpoint(tmp_path, settings, tensor)
 
 
 @pytest.mark.parametrize("processes", [2, 4])

@@ -15,7 +15,7 @@ import psutil
 from cluster.actors.learner_group.failures import of_process
 from cluster.errors import RunError
 
-_INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+_INTERFACE_VARIABLES = {"GLOO_SOCKET_IFNAME": "", "NCCL_SOCKET_IFNAME": "="}  # "=": NCCL else takes a name's beginning
 _PACKAGES = ("entente", "torch", "numpy")  # that an update's numbers come from
 
 
@@ -78,6 +78,6 @@ def use_interface_of(address: str) -> None:
     """
     for name, addresses in psutil.net_if_addrs().items():
         if any(each.address == address for each in addresses):
-            for variable in _INTERFACE_VARIABLES:
-                os.environ.setdefault(variable, name)
+            for variable, exactly in _INTERFACE_VARIABLES.items():
+                os.environ.setdefault(variable, exactly + name)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -22,7 +22,7 @@ from grpo_core.models.lora import ONLY, add_adapters, has_adapters
 from grpo_core.models.pretrained import empty_model, plain_model
 from grpo_core.models.role_adapters import adapter_roles, add_role_adapters
 from grpo_core.training.learner_state import LearnerState
-from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
+from grpo_core.training.memory_estimate import ModelShape, check_host_memory, check_learner_memory, estimate_memory
 from grpo_core.types import Batch
 
 if TYPE_CHECKING:
@@ -189,10 +189,13 @@ def check_peer_memory(config: Config, model: PreTrainedModel, device: torch.devi
         trained=adapters or parameters,
         free_text=config.writes_free_text,
         processes=config.learner.processes,
+        publishes=False,
+        on_gpu=(on_gpu := device.type == "cuda"),
     )
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_bytes()
-    own, on_gpu = replace(estimate, publishing=0), device.type == "cuda"
-    check_learner_memory(own, int(free), config.policy, config.learner, on_gpu=on_gpu)
+    free = torch.cuda.mem_get_info(device)[0] if on_gpu else available_bytes()
+    check_learner_memory(estimate, int(free), config.policy, config.learner, on_gpu=on_gpu)
+    if on_gpu:
+        check_host_memory(estimate, available_bytes(), config.learner)
 
 
 def node_address() -> str:

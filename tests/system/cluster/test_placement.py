@@ -87,6 +87,18 @@ def test_a_learner_and_rollouts_that_take_turns_see_the_same_gpu() -> None:
         assert len(learner) == 1
 
 
+def test_a_cluster_that_may_grow_is_waited_for_and_the_user_is_told() -> None:
+    asked, notices = config("rollout.actors=6", "learner.processes=2", "rollout.node_timeout_s=7"), []
+    with (
+        pytest.raises(RunError, match=r"within 7 s \(rollout.node_timeout_s\): they ask for 6 x \[1 CPU\]"),
+        placed(asked.rollout, asked.learner, may_grow=True, notice=notices.append),
+    ):
+        raise AssertionError("placed")
+    assert notices == ["Ray has no room yet for 6 x [1 CPU]: it is waited for up to 7 s (rollout.node_timeout_s)"]
+    with places_of(config("rollout.actors=4")):
+        pass  # neither group of the refused run holds resources
+
+
 def test_an_impossible_placement_is_refused_in_one_line_with_request_and_resources() -> None:
     with pytest.raises(RunError) as caught, places_of(config("rollout.actors=2", "rollout.gpus_per_actor=3")):
         raise AssertionError("placed")

@@ -52,7 +52,12 @@ def episodes(version: int, *, free: bool = False, alike: str | None = None) -> l
 
 @contextmanager
 def learner_of(
-    processes: int, run: Path, *overrides: str, resume: bool = False, buffer: MemoryBuffer | None = None
+    processes: int,
+    run: Path,
+    *overrides: str,
+    resume: bool = False,
+    buffer: MemoryBuffer | None = None,
+    peer: type[LearnerPeerActor] = LearnerPeerActor,
 ) -> Iterator[tuple[LearnerWorker, list[Any]]]:
     """A learner of so many processes and its peers' handles; they end with the block. Ray must have been started."""
     import ray
@@ -60,7 +65,7 @@ def learner_of(
     run.mkdir(parents=True, exist_ok=True)
     config = load_config("smoke", [*SMALL, *overrides, f"learner.processes={processes}"])
     environment = actor_environment(config.learner.threads, shares=True)
-    actor = ray.remote(concurrency_groups={"heartbeat": 1})(LearnerPeerActor)
+    actor = ray.remote(concurrency_groups={"heartbeat": 1})(peer)
     actor = actor.options(num_cpus=0, runtime_env=environment)
     peers = [actor.remote(config.model_dump_json(), rank) for rank in range(1, processes)]
     worker = None

@@ -34,6 +34,15 @@ def test_every_actor_has_its_own_bundle() -> None:
     assert gpus_asked(*request(plain)) == 0
 
 
+def test_a_learner_that_computes_on_cpus_has_a_core_for_each_thread() -> None:
+    asked = config("learner.threads=3", "learner.processes=2")
+    assert bundles(*request(asked)) == [{"CPU": 3.0}, {"CPU": 3.0}, {"CPU": 1.0}]
+    assert cpus_asked(*request(asked)) == 7
+    assert bundles(*request(config("learner.threads=3", "learner.gpus=1")))[0] == {"CPU": 1.0, "GPU": 1}
+    turns = config("rollout.share_gpu_with_learner=true", "learner.threads=3")
+    assert bundles(*request(turns)) == [{"CPU": 4.0}]
+
+
 def test_all_gpus_of_one_engine_are_in_one_bundle() -> None:
     asked = config("rollout.actors=2", "rollout.gpus_per_actor=4", "inference.tensor_parallel_size=4")
     assert bundles(*request(asked)) == [{"CPU": 1.0}, {"CPU": 1.0, "GPU": 4.0}, {"CPU": 1.0, "GPU": 4.0}]

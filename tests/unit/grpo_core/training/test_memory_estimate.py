@@ -17,7 +17,13 @@ from grpo_core.learner import Learner
 from grpo_core.models.lora import add_adapters
 from grpo_core.models.pretrained import make_small_model, policy_payload, save_model
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
-from grpo_core.training.memory_estimate import MemoryEstimate, ModelShape, check_learner_memory, estimate_memory
+from grpo_core.training.memory_estimate import (
+    MemoryEstimate,
+    ModelShape,
+    check_host_memory,
+    check_learner_memory,
+    estimate_memory,
+)
 from grpo_core.types import Batch, Episode
 from services.inference.word_tokenizer import make_word_tokenizer
 from tests.unit.grpo_core.support.cases import VOCABULARY, episode_of, ragged_turn, tiny_model
@@ -132,6 +138,44 @@ def test_publishing_an_adapter_copies_the_base_once_for_the_checkpoint(dtype: st
         save_model(model, make_word_tokenizer([f"w{number}" for number in range(VOCABULARY - 4)], r"\S+"), tmp_path)
     measured = memory.peak + len(payload)
     assert measured <= estimated(model, policy, LearnerSettings(), GroupingSettings()).publishing
+
+
+@pytest.mark.parametrize("adapters", [False, True], ids=["full weights", "adapter"])
+@pytest.mark.parametrize("processes", [1, 4])
+def test_weights_for_engines_and_disk_are_counted_where_they_lie(adapters: bool, processes: int) -> None:
+    policy, learner = PolicySettings(use_peft=adapters), LearnerSettings()
+    trained, weights = 1_000_000, 400_000_000
+    count = trained if adapters else weights // 4
+
+    def of_device(*, on_gpu: bool, publishes: bool = True) -> MemoryEstimate:
+        return estimate_memory(
+            SHAPE, policy, learner, parameters=weights // 4, trained=count, processes=processes, on_gpu=on_gpu,
+            publishes=publishes,
+        )  # fmt: skip
+
+    on_cpu, on_gpu = of_device(on_gpu=False), of_device(on_gpu=True)
+    merged = weights if adapters and processes == 1 else 0  # on the device, which one tensor at a time is not
+    one_tensor = 2 * 4 * SHAPE.vocab_size * SHAPE.hidden if processes > 1 else 0
+    assert (on_cpu.published, on_cpu.on_host) == (0, 0)
+    assert on_gpu.publishing == merged + one_tensor
+    in_bytes = 8 * trained if adapters else weights * (2 if processes == 1 else 1)
+    of_weights = one_tensor // 2 if processes > 1 else weights
+    moved = 4 * trained if adapters else of_weights
+    assert on_gpu.on_host == on_gpu.published == merged + moved + in_bytes
+    assert on_cpu.publishing == on_gpu.publishing + in_bytes
+    helps = of_device(on_gpu=True, publishes=False)
+    assert (helps.publishing, helps.on_host) == (on_gpu.publishing, 0)
+
+
+def test_a_learner_on_a_gpu_whose_machine_lacks_memory_is_refused() -> None:
+    learner = LearnerSettings()
+    estimate = MemoryEstimate(1, 1, 1, 0, 1, 0, offloaded=2 * MEGABYTE, published=100 * MEGABYTE)
+    check_host_memory(estimate, 100 * MEGABYTE, learner)
+    with pytest.raises(ResourceError, match=r"0.10 GiB of the host.*\(weights for engines.*a machine with more memory"):
+        check_host_memory(estimate, 100 * MEGABYTE - 1, learner)
+    offloading = dataclasses.replace(estimate, offloaded=200 * MEGABYTE)
+    with pytest.raises(ResourceError, match=r"offloaded activations.* lower learner.tokens_per_microbatch \(2048\)"):
+        check_host_memory(offloading, 100 * MEGABYTE, learner)
 
 
 @pytest.mark.parametrize("policy", [{}, {"use_peft": True}], ids=str)
