@@ -37,18 +37,20 @@ def test_the_workflow_fits_the_schema_of_workflows(tmp_path: Path) -> None:
 
 
 def test_it_runs_what_a_change_must_pass_and_ends(workflow: dict[Any, Any]) -> None:
-    (job,) = workflow["jobs"].values()
+    job, others = workflow["jobs"]["checks"], workflow["jobs"]["adapters"]
     script = job["steps"][-1]
     assert script["run"] == ".ci/run"
     assert (ROOT / script["run"]).stat().st_mode & 0o111
     assert 60 < job["timeout-minutes"] <= 180
+    assert others["steps"][-1]["run"] == "make adapters STRICT=1"
+    assert others["timeout-minutes"] <= 60
     assert workflow["concurrency"]["cancel-in-progress"] is True
     assert workflow["permissions"] == {"contents": "read"}
 
 
 def test_actions_are_pinned_by_version_and_packages_are_cached(workflow: dict[Any, Any]) -> None:
-    (job,) = workflow["jobs"].values()
-    used = [step["uses"] for step in job["steps"] if "uses" in step]
+    job = workflow["jobs"]["checks"]
+    used = [step["uses"] for each in workflow["jobs"].values() for step in each["steps"] if "uses" in step]
     assert all(re.fullmatch(r"actions/[a-z-]+@v\d+\.\d+\.\d+", action) for action in used)
     (cache,) = (step["with"] for step in job["steps"] if step.get("uses", "").startswith("actions/cache@"))
     assert cache["path"].split() == ["~/.cache/uv", "~/.cache/pip"]
@@ -57,7 +59,7 @@ def test_actions_are_pinned_by_version_and_packages_are_cached(workflow: dict[An
 
 def test_python_versions_are_the_same_everywhere(workflow: dict[Any, Any]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (job,) = workflow["jobs"].values()
+    job = workflow["jobs"]["checks"]
     versions = job["strategy"]["matrix"]["python"]
     python = "Programming Language :: Python :: "
     assert [line.removeprefix(python) for line in project["classifiers"] if line.startswith(python)] == versions
