@@ -52,15 +52,22 @@ function heatColor(value, [low, high]) {
 function heatCell(value, name, domain, box, chart) {
   const known = Number.isFinite(value);
   const label = `${name}: ${known ? formatNumber(value) : "no value"}`;
-  const text = formatNumber(value);
-  const fits = textWidth(text) <= box.width - 4;
+  const text = heatText(value, box.width - 4);
   const at = { x: box.x + box.width / 2, y: box.y + box.height / 2 + 4, "text-anchor": "middle" };
   const cell = svgElement("g", { role: "gridcell", class: "chart-cell", tabindex: -1, "aria-label": label },
     svgElement("rect", { ...box, class: known ? null : "chart-cell-empty" }),
-    fits ? svgElement("text", { ...at, "aria-hidden": "true" }, text) : null);
+    text === "" ? null : svgElement("text", { ...at, "aria-hidden": "true" }, text));
   if (known) cell.firstChild.style.fill = heatColor(value, domain);
   explainNode(cell, label, box, chart, true);
   return cell;
+}
+
+// A value with as many digits as fit: at least one after the point. Zeros need no text, because they have no colour.
+function heatText(value, width) {
+  if (!Number.isFinite(value)) return "\u2013";
+  if (value === 0) return "";
+  const texts = [formatNumber(value), formatNumber(Number(value.toFixed(1)))];
+  return texts.find((text) => textWidth(text) <= width && text !== "0") ?? "";
 }
 
 // One tab stop for all cells: arrows, Home and End move the focus, Enter and a click select.

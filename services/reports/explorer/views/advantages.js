@@ -16,8 +16,15 @@ function beforeAfterFigure({ judged }) {
     { name: "returns, before", values: judged.returns, color: "var(--soft)" },
     { name: "advantages, after", values: judged.advantages, color: "var(--accent)" },
   ];
-  return histogramFigure("Before and after", "Returns as they were earned, and what is left of them after grouping.",
-    panels, "value");
+  return histogramFigure("Before and after", "Returns as they were earned, and what is left of them after grouping." +
+    meanInWords(judged), panels, "value");
+}
+
+// Why advantages may have another mean than 0; empty where it is 0.
+function meanInWords({ advantages, groups }) {
+  const isPartial = groups.some(({ decided, members }) => decided.length < members.length);
+  if (exactZero(meanOf(advantages)) === 0 || !isPartial) return "";
+  return " The advantages' mean is not 0, because some groups' means also count members that a finer group judges.";
 }
 
 // The same batch against one global mean and against its groups' means.
@@ -85,7 +92,7 @@ function heatFigure({ judged, trace, run, choose }) {
     return own ? exactZero(meanOf(pick(judged.advantages, own))) : null;
   }));
   return figureOf({
-    title: "Where the pull is", note: "Mean advantage by role and " + (judged.samplesAreTurns ? "phase" : "block") +
+    title: "Mean advantage by role", note: "Mean advantage by role and " + (judged.samplesAreTurns ? "phase" : "block") +
       ". Where groups are compared with their own mean, that mean is 0 here, so what is left is what the strategy does " +
       `not compare away.${more}`,
     chart: heatMap({
@@ -132,8 +139,8 @@ function returnAgainstAdvantage(context) {
   const about = `${run.index}/${trace.version}/${judged.samplesAreTurns}`;
   const field = keptField(context, "scatter", about, options);
   return element("figure", { class: "card padded" }, element("h3", {}, "Return against advantage"),
-    element("p", { class: "soft" }, "Each role with its colour and shape. A high return below the line of 0 did well, " +
-      "and worse than its group."), colorLegend({ ...context, choice: { ...choice, color: "role" } }),
+    element("p", { class: "soft" }, "Each role has its colour and shape. A high return whose advantage is below 0 did " +
+      "well, but worse than its group."), colorLegend({ ...context, choice: { ...choice, color: "role" } }),
     field.node);
 }
 
@@ -163,13 +170,14 @@ function comparisonParts(context) {
         ["Samples whose advantage becomes 0", found.lost], ["Samples whose advantage was 0 and no longer is", found.gained],
         ["Samples whose advantage is 0 under both", found.zero],
         ["Cosine of the gradients by log-probability", gradients?.cosine],
-        ["Size of the other gradient, that of the first being 1", gradients?.magnitude],
+        ["Size of the second gradient, as a multiple of the first", gradients?.magnitude],
         ["Cosine of the two lists of advantages", found.cosine],
-        ["Size of the other list, that of the first being 1", found.magnitude],
+        ["Size of the second list, as a multiple of the first", found.magnitude],
       ]),
       notice("The gradients are those of the loss's first pass by the log-probability of each trained token: advantage " +
         "times weight, before clips and corrections. They do not go through the network. A cosine of 1 means that both " +
-        "push every token alike. Which of two strategies is better, “Which grouping predicts returns?” under “Groups” says."),
+        "push every token alike. For which of two strategies is better, see “Which grouping predicts returns?” under " +
+        "“Groups”."),
       dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", judged.strategy.label, other.strategy.label], rows,
         { caption: "Samples that change sign, largest change first" })),
     histogramFigure("Both on the same batch", "Advantages under the two strategies.", panels, "advantage"))];

@@ -29,12 +29,19 @@ function interestingTurns(context) {
   const order = [...judged.samples.keys()].filter((sample) => judged.advantages[sample] !== 0)
     .sort((left, right) => Math.abs(judged.advantages[right]) - Math.abs(judged.advantages[left])).slice(0, 12);
   const rows = order.map((sample) => ({
-    cells: [sampleName(context, sample), judged.returns[sample], judged.baselineOfSample[sample], judged.advantages[sample]],
+    cells: [sampleName(context, sample), judged.returns[sample], judged.baselineOfSample[sample], judged.advantages[sample],
+      tokensRecorded(context, sample) ? "recorded" : null],
     onPress: () => choose({ episode: judged.samples[sample].episode, turn: judged.samples[sample].turn }),
   }));
   return element("div", { class: "card padded" }, element("h3", {}, "Largest advantages of this update"),
-    dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", "Baseline", "Advantage"], rows, { caption:
-      "Largest advantages" }));
+    dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", "Baseline", "Advantage", "Tokens"], rows, { caption:
+      "Where tokens were recorded, the steps go on to the loss" }));
+}
+
+// Whether tokens were recorded of a sample's turn, or of any turn of an episode.
+function tokensRecorded({ judged, trace }, sample) {
+  const { episode, turn } = judged.samples[sample];
+  return turn === null ? hasTokens(trace, episode) : trace.recorded.has(turn);
 }
 
 // One sentence that says why the advantage is what it is.
@@ -46,7 +53,7 @@ function verdict(context, sample) {
   const role = roleOf(run, judged.samples[sample].role).label;
   const group = judged.names[judged.groupOfSample[sample]];
   const better = judged.returns.filter((each) => each < value).length / judged.returns.length;
-  const rank = better === 0 ? "the lowest of this update" : `better than ${percent(better)} of this update's samples`;
+  const rank = rankInWords(judged.returns, value, better);
   const standing = `${sampleName(context, sample)}: its return ${formatNumber(value)} is ${rank}`;
   let text;
   if (!Number.isFinite(baseline)) text = `${standing}, but nothing was known of ${role} yet, so its advantage is 0.`;
@@ -60,6 +67,12 @@ function verdict(context, sample) {
       restOfEpisode(context, sample)}`;
   }
   return element("p", { class: "headline card padded", id: "verdict" }, text);
+}
+
+function rankInWords(returns, value, better) {
+  if (better === 0) return "the lowest of this update";
+  if (returns.every((each) => each <= value)) return "the best of this update";
+  return `better than ${better > 0.99 ? "99 %" : percent(better)} of this update's samples`;
 }
 
 // Why an advantage is 0.

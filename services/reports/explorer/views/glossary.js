@@ -2,7 +2,7 @@
 // Words of the page, in a sentence each; a third text is the fact that a world must have for the word to occur.
 const GLOSSARY = [
   ["sample", "What gets one advantage: a whole episode or, with returns by turn, each of its turns."],
-  ["role", "What was played, here the {role}. Samples of different roles are never compared."],
+  ["role", "What was played, here the {role}. In training, samples of different roles are not compared."],
   ["group", "Samples that are compared with one another. Their mean return is the baseline."],
   ["level", "The key of the chain that made a group, from fine to coarse. A group that is too small falls back to the next."],
   ["running", "The last level: samples without a large enough group are compared with their role's mean of earlier updates."],
@@ -21,6 +21,11 @@ const GLOSSARY = [
   ["phase", "The part of an episode in which a decision was made.", "phase"],
   ["S1901M", "A phase of a game of Diplomacy: S1901M is the spring of 1901, F is fall and W winter; M is for moves, R for " +
     "retreats, A for adjustments.", "own_centers"],
+  ["weighting", "How much each role's advantages count: “balanced” gives all roles the same, “performance” gives more to " +
+    "those that earn less, “adaptive” to those whose returns move. The mean weight of an episode is 1."],
+  ["shrinkage", "A small group's mean is moved towards that of the coarser group that it is part of (its parent)."],
+  ["min_group_size", "The run's setting for the fewest episodes that a group may have."],
+  ["step", "An optimizer step. An update may have several, of one minibatch each."],
   ["normaliser", "What weighs equally in the loss: tokens, turns, or episodes. “auto” follows the kind of loss."],
   ["forced", "A token without a choice, because only one was legal. It is not trained."],
 ];

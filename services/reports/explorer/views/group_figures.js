@@ -15,7 +15,7 @@ function groupTable(context) {
     return {
       cells: [judged.names[index], ...(isDivided ? [numbersOfGroup(context, index)] : []), group.level,
         group.decided.length, group.members.length, episodes, mean, std,
-        sizeVerdict(judged, index), ...(isShrunk ? [percent(share)] : []), ...(isFlat ? [zero ? "all 0" : ""] : []),
+        sizeVerdict(judged, index).replace(" ", "\u00a0"), ...(isShrunk ? [percent(share)] : []), ...(isFlat ? [zero ? "all 0" : ""] : []),
         ...(weights === "none" ? [] : [judged.weightOfSample[group.decided[0]]])],
       onPress: () => choose({ group: judged.names[index], episode: null }),
       selected: choice.group === judged.names[index],
@@ -108,10 +108,12 @@ function smallnessText(judged, index, episodes, atLeast) {
   }
   const error = 1 / Math.sqrt(episodes);
   const verdict = sizeVerdict(judged, index);
-  const answers = { small: "Yes, it is small", "rather small": "Rather", "large enough": "No, it is large enough" };
-  const help = verdict === "large enough" ? "" : ` From ${ENOUGH_EPISODES} episodes on this page calls a group large enough. ` +
+  const answers = { small: "Yes, it is small", "rather small": "Yes, it is rather small", "large enough":
+    "No, it is large enough" };
+  const help = verdict === "large enough" ? "" : ` A group of ${ENOUGH_EPISODES} episodes or more counts as large enough here: ` +
+    `then that error is at most ${percent(1 / Math.sqrt(ENOUGH_EPISODES))}. ` +
     "What helps: more episodes of a kind, a larger min_group_size, so that a coarser key judges them, or shrinkage.";
-  const least = smallestGroup(judged) === index ? " No group of this update has fewer." : "";
+  const least = smallestGroup(judged) === index ? " It is one of the smallest groups of this update." : "";
   return `${answers[verdict]}: its mean comes from ${counted(episodes, "episode")}, so the mean's standard error is ${
     percent(error)} of one return's deviation.${least} That error is noise in every advantage of the group.${help}`;
 }
@@ -186,7 +188,7 @@ function explainedFigure(context) {
     choice.cuts]);
   const place = element("div", {});
   if (memory.explained?.about !== about) {
-    memory.explained = { about, items: [], waiting: explainableStrategies(context) };
+    memory.explained = { about, items: [], repeated: [], waiting: explainableStrategies(context) };
     setTimeout(() => explainNext(memory.explained, context));
   }
   memory.explained.place = place;
@@ -207,12 +209,12 @@ function explainNext(found, context) {
     const { table, returns } = samplesAndReturns(judged.batch, judged.settings);
     const value = shareExplainedByChain(table, returns, judged.settings.grouping);
     if (value !== null) found.items.push({ id: strategy.id, name: strategy.label, value });
-  }
+  } else if (isRepeated) found.repeated.push(strategy.label);
   if (found.waiting.length === 0) showExplained(found, context.choice);
   setTimeout(() => explainNext(found, context));
 }
 
-function showExplained({ items, waiting, place }, choice) {
+function showExplained({ items, repeated, waiting, place }, choice) {
   if (waiting.length > 0) {
     place.replaceChildren(element("p", { class: "soft" }, "Comparing how well each grouping predicts returns …"));
     return;
@@ -220,10 +222,15 @@ function showExplained({ items, waiting, place }, choice) {
   if (items.length === 0) return;
   const shown = items.map(({ id, name, value }) => ({ name, value, color: id === choice.strategy ? "var(--accent)" :
     "var(--soft)" }));
+  const best = items.reduce((most, item) => (item.value > most.value ? item : most));
+  const verdict = best.value > 0 ? `Here “${best.name}” predicts most.` : "Here none predicts returns of this one update: " +
+    `the groups have too few episodes for that. “${best.name}” is nearest to it.`;
+  const again = repeated.length === 0 ? "" : ` Left out, because they make the groups by role again: ${repeated.join(", ")}.`;
   place.replaceChildren(figureOf({
     title: "Which grouping predicts returns?",
-    note: "Share of the variance within roles that the mean of the group's other episodes predicts. Above 0 the groups " +
-      "say something; below 0 they only add noise. Strategies that make the groups by role again are left out.",
+    note: `${verdict} The bars are the share of the variance within roles that the mean of a group's other episodes ` +
+      "predicts. At or below 0, what a mean of so few episodes says is lost in its noise. Groups made from outcomes are " +
+      `left out.${again}`,
     chart: bars({ items: shown, unit: "" }), label: items.map(({ name, value }) => `${name} ${percent(value)}`).join(", "),
     table: { head: ["Strategy", "Share"], rows: items.map(({ name, value }) => [name, value]) },
   }));

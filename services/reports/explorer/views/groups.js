@@ -87,8 +87,9 @@ function formationFigure(context) {
 function formationNote({ judged, choice }) {
   const what = judged.samplesAreTurns ? "turn" : "episode";
   const where = choice.formed ? "Each column is a group; the line is the mean of all its members, from which " +
-    "advantages are counted. Members that a finer group judges stand there, so a column may have fewer."
-    : "Press the button and the dots go to their groups. Those of a whole number stand a little beside it.";
+    "advantages are counted. A member that a finer group judges stands in that group's column, so a column may have fewer " +
+    "dots than its group has members."
+    : "Press the button and the dots go to their groups. Dots with the same whole number are spread sideways.";
   return `Each dot is one ${what} of this update. ${where}`;
 }
 

@@ -37,7 +37,8 @@ function episodePicker({ trace, judged, choice, choose, run }) {
       hasTokens(trace, episode) ? " \u2022" : ""}`,
   }))];
   const value = choice.episode === null ? "" : String(choice.episode);
-  return dropdown("Episode", options, value, (text) => choose({ episode: text === "" ? null : Number(text) }));
+  return dropdown("Episode", options, value, (text) => choose({ episode: text === "" ? null : Number(text) }), {
+    hint: "by reward; \u2022: tokens of some turns were recorded" });
 }
 
 function episodeCard(context) {
@@ -102,7 +103,7 @@ function turnCard(context) {
         `${formatNumber(turns.written[turn])} / ${formatNumber(turns.trained[turn])}`],
       ["Defects", defects ? defects.join(", ") : null],
       ...(judged.problem === null ? sampleFigures(context, judged.sample_of_turn[turn]) : []),
-    ]), moreFigures("Known before", facts), tokenText(context));
+    ]), moreFigures("Known before", facts), choice.view === "formulas" ? null : tokenText(context));
 }
 
 // The words of a turn; trained ones are buttons, coloured by their slope.
@@ -119,7 +120,7 @@ function tokenText(context) {
     const token = trainedAt.get(place);
     if (token === undefined) return element("span", { class: "word forced", title: "forced: no choice" }, word);
     const label = tokenLabel(recorded, rows, choice.turn, token, word);
-    const press = button("", () => choose({ token, view: "formulas" }), {
+    const press = button("", () => chooseToken(context, token), {
       class: "word", title: label, "aria-label": label, "data-key": `token/${token}`,
       "aria-pressed": choice.token === token ? "true" : "false",
     });
@@ -136,10 +137,16 @@ function tokenText(context) {
   return element("div", {}, element("h3", {}, "What it wrote"), passControl,
     passes === 0 ? notice(withoutPass(context, choice.turn)) : null,
     element("p", { class: "words" }, ...words),
-    element("p", { class: "soft small" }, "Blue words are made more likely, orange ones less; a struck one was clipped. " +
-      "Grey words were forced."),
+    element("p", { class: "soft small" }, "Press a word, and the steps show its numbers. Words with a blue line are made more " +
+      "likely, with an orange line less; a struck one was clipped. Grey words were forced."),
     element("details", { "data-key": "prompt" }, element("summary", {}, "What it had read"),
       element("pre", { class: "prompt" }, recorded.prompt_text)));
+}
+
+// Go to a token's steps, which stand below its words.
+function chooseToken({ memory, choose }, token) {
+  memory.target = "#written";
+  choose({ token, view: "formulas" });
 }
 
 const withoutTokens = ({ tokens_left_out: leftOut }) => (leftOut > 0 ? "were not recorded, or had no room on this page" :

@@ -10,16 +10,16 @@ function lossSteps(context, turn) {
   }
   const token = choice.token ?? 0;
   const row = rows.byPlace.get(`${turn}/${token}`);
-  if (row === undefined) {
-    return [notice(withoutPass(context, turn))];
-  }
-  const shown = lossOfRow(rows, row, recorded, token, trace.turns.trained[turn]);
+  const written = element("section", { class: "card padded", id: "written" }, tokenText({ ...context, choice: { ...choice, turn, token } }));
+  if (row === undefined) return [written]; // which says why
+  const shown = { ...lossOfRow(rows, row, recorded, token, trace.turns.trained[turn]),
+    ratioIsOne: switchedOff(choice).has("ratio") };
   const parts = [ratioStep(shown), surrogateStep(shown)];
   if (shown.loss.importance !== null) parts.push(importanceStep(shown));
   if (shown.settings.beta > 0) parts.push(klStep(shown));
   if (shown.settings.entropy_coef > 0) parts.push(entropyStep(shown));
   parts.push(normalizerStep(shown), totalStep(shown, slopeInTraining(context, turn, token)));
-  return [element("h2", {}, `Token “${tokenWord(trace, turn, token)}”`), ...parts];
+  return [written, element("h2", {}, `Token “${tokenWord(trace, turn, token)}”`), ...parts];
 }
 
 // Why the run recorded no pass of a turn whose tokens it recorded.
@@ -52,11 +52,18 @@ const RATIO_TEXTS = {
   turn_sum: ["ρ = exp(sum over the turn of log π − log π_old)", "The ratio of the whole turn's probability, as in RLOO."],
 };
 
-function ratioStep({ settings, loss, logprob, old, admissible }) {
-  const [formula, note] = RATIO_TEXTS[ratioLevel(settings)];
+function ratioStep({ settings, loss, logprob, old, admissible, ratioIsOne }) {
+  if (ratioIsOne) {
+    return step("Importance ratio", "ρ is taken as 1", "ρ = 1",
+      "Switched off: as if the weights that learn had sampled the token.");
+  }
+  const level = ratioLevel(settings);
+  const [formula, note] = RATIO_TEXTS[level];
   const among = admissible > 0 ? ` It was one of ${admissible} admissible tokens; both probabilities are over these.` : "";
-  const filled = `log π = ${formatNumber(logprob)}, log π_old = ${formatNumber(old)}, ρ = ${formatNumber(Math.exp(
-    loss.logRatio))}`;
+  const own = `log π = ${formatNumber(logprob)}, log π_old = ${formatNumber(old)}`;
+  const ratio = `ρ = ${formatNumber(Math.exp(loss.logRatio))}`;
+  const filled = level === "token" ? `${own}, ${ratio}` : `${level === "turn_sum" ? "sum" : "mean"} over the turn: log ρ = ${
+    formatNumber(loss.logRatio)}, ${ratio}; this token alone: ${own}`;
   return step("Importance ratio", formula, filled, note + among);
 }
 
@@ -72,7 +79,7 @@ function surrogateStep({ settings, loss, advantage }) {
   }
   const isOff = settings.epsilon_high >= UNBOUNDED;
   const bounds = isOff ? "no bounds" : `bounds ${formatNumber(1 - epsilon)} and ${formatNumber(1 + high)}`;
-  return step("Clipped surrogate", "L = −min(ρ · A, clip(ρ) · A)",
+  return step("Clipped surrogate", isOff ? "L = −ρ · A" : "L = −min(ρ · A, clip(ρ) · A)",
     `ρ = ${formatNumber(ratio)}, ${bounds}${delta === null ? "" : `, dual clip at ${formatNumber(delta)}`}, A = ${
       formatNumber(advantage)}: L = ${formatNumber(loss.surrogate)}`,
     loss.clipped ? clipped[loss.clipped] : isOff ? "Clipping is switched off." : "No bound stops it: the gradient flows.");
@@ -101,13 +108,16 @@ const NORMALIZER_TEXTS = {
   batch_token: "1 / trained tokens of the update over its steps: a token weighs the same in every step.",
   turn: "1 / (the turn's tokens · turns of the step): every turn weighs the same.",
   episode: "1 / (the episode's tokens · episodes of the step): every episode weighs the same.",
-  max_completion_length: "1 / (turns · a constant length): no length counts.",
+  max_completion_length: "1 / (turns of the step · a constant length): a turn's own length does not count.",
 };
 
 function normalizerStep({ settings, weight, turnTokens }) {
   const name = namedNormalizer(settings);
-  return step("Normaliser", `loss = Σ weight · L, by ${name}`, `weight = ${formatNumber(weight)} (the turn has ${
-    counted(turnTokens, "trained token")})`, NORMALIZER_TEXTS[name]);
+  const divisor = name === "turn" ? `(${turnTokens} · ${Math.round(1 / weight / turnTokens)})` :
+    ["token", "batch_token"].includes(name) ? String(Math.round(1 / weight)) : null;
+  return step("Normaliser", `loss = Σ weight · L, by ${name}`, `weight = ${divisor === null ? "" : `1 / ${divisor} = `}${
+    formatNumber(weight)}`, `${NORMALIZER_TEXTS[name]} A step is one optimizer step, of which an update may have several; ` +
+    `this turn has ${counted(turnTokens, "trained token")}.`);
 }
 
 // The slope under the run's own grouping and loss; null where the page shows just these.
@@ -138,9 +148,10 @@ function lossControls(context) {
   };
   return element("div", { class: "control-card card" }, element("h3", {}, "What if the loss were another?"),
     element("div", { class: "controls" },
-      dropdown("Loss", knownOptions("loss"), choice.loss ?? learner.loss_type, (loss) => choose({ loss })),
+      dropdown("Loss", knownOptions("loss"), choice.loss ?? learner.loss_type, (loss) =>
+        choose({ loss: unlessOwn(loss, learner.loss_type) })),
       dropdown("Normaliser", knownOptions("normalizer"), choice.normalizer ?? learner.normalizer, (normalizer) =>
-        choose({ normalizer })),
+        choose({ normalizer: unlessOwn(normalizer, learner.normalizer) })),
       ...ABLATIONS.filter(({ applies }) => applies(learner)).map(({ id, label }) => toggle(label, off.has(id), flip(id)))),
     differences(context));
 }
@@ -211,8 +222,9 @@ function recordedText(trace, run) {
     "this page." : "";
   const episodes = new Set(trace.tokens.map(({ turn }) => trace.episodeOfTurn[turn]));
   const roles = [...new Set([...episodes].map((episode) => roleOf(run, trace.episodes.role[episode]).label))];
-  return `Recorded are the tokens of ${counted(episodes.size, "episode")}, of ${roles.join(", ")}, other ones in each ` +
-    `update; this update trained ${formatNumber(sumOf(trace.turns.trained))} tokens in all.${fewer}`;
+  return `Recorded are the tokens of ${counted(episodes.size, "episode")} (${roles.join(", ")}); each update records other ` +
+    `ones. This update trained ${formatNumber(sumOf(trace.turns.trained))} tokens in all: “Course” has the share of all that ` +
+    `was clipped.${fewer}`;
 }
 
 // Each token of a pass with its slope as it is (``left``) and as it would be without clips (``whole``).

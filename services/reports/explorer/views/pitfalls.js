@@ -93,7 +93,7 @@ function longGamesWeighMore() {
       const items = shares.map((share, owner) => ({ name: owner ? `${length} turns` : "5 turns", value: share / total,
         color: owner ? "var(--line-ENGLAND)" : "var(--line-FRANCE)" }));
       return [bars({ items, unit: "" }), element("p", { class: "headline" }, `The longer game has ${percent(
-        items[1].value)} of the loss.`)];
+        items[1].value)} of the loss.`), element("p", { class: "soft" }, NORMALIZER_TEXTS[normalizer])];
     });
 }
 
@@ -119,13 +119,14 @@ function outcomeGroups() {
       const size = sorted.length / groups;
       const parts = Array.from({ length: groups }, (_, group) => sorted.slice(Math.round(group * size),
         Math.round((group + 1) * size)));
-      const advantages = advantagesOf(parts.map((part) => part.map(({ value }) => value)), "none");
-      const kept = slopeOn(advantages, parts.flat().map(({ quality }) => quality));
+      const keptOf = (made) => slopeOn(advantagesOf(made.map((part) => part.map(({ value }) => value)), "none"),
+        made.flat().map(({ quality }) => quality));
+      const kept = keptOf(parts) / keptOf([sorted]);
       const items = [{ name: "one group", value: 100, color: "var(--soft)" },
         { name: groups === 1 ? "1 group by return" : `${groups} groups by return`, value: 100 * kept, color: "var(--accent)" }];
       return [bars({ items, unit: "%" }),
         element("p", { class: "headline" }, `A game of better play earns ${percent(kept)} of the advantage that it ` +
-          "should.")];
+          "has against all games.")];
     });
 }
 
@@ -162,7 +163,7 @@ function clippingIsOneSided() {
       dual: { label: "Dual clip", options: ["off", "2", "3"], value: "off" } },
     ({ epsilon, high, dual }) => {
       const bounds = [1 - epsilon, 1 + high, ...(dual === "off" ? [] : [Number(dual)])]; // corners of the lines
-      const grid = Array.from({ length: 61 }, (_, place) => place / 20);
+      const grid = Array.from({ length: 81 }, (_, place) => place / 20);
       const x = [...new Set([...grid, ...bounds])].sort((left, right) => left - right);
       const settings = { epsilon, epsilon_high: high, delta: dual === "off" ? null : Number(dual) };
       const line = (advantage) => x.map((ratio) => -clippedSurrogate(Math.log(Math.max(ratio, 1e-9)), advantage,

@@ -48,8 +48,11 @@ function questionText(text, { run, trace }) {
   return text.replace("role", run.role_name).replace("game", word);
 }
 
+const CLEARLY_BELOW = -0.25; // deviations
+
 // The sample with a negative advantage whose return beats most of the update; null without any. One whose tokens were
-// recorded comes first if it is among the better half, so that the derivation goes on to a token.
+// recorded comes first if it is among the better half, so that the derivation goes on to a token, and of these one that
+// is clearly below its group.
 function surprisingSample(judged, trace) {
   const negative = [...judged.samples.keys()].filter((sample) => judged.advantages[sample] < 0);
   if (negative.length === 0) return null;
@@ -57,7 +60,9 @@ function surprisingSample(judged, trace) {
   const median = sorted[Math.floor(sorted.length / 2)];
   const hasTokens = (sample) => judged.samplesAreTurns && trace.recorded.get(sample)?.passes.length > 0;
   const shown = negative.filter((sample) => hasTokens(sample) && judged.returns[sample] > median);
-  return (shown.length > 0 ? shown : negative).reduce((best, sample) =>
+  const clear = shown.filter((sample) => judged.advantages[sample] <= CLEARLY_BELOW);
+  const candidates = [clear, shown, negative].find(({ length }) => length > 0);
+  return candidates.reduce((best, sample) =>
     (judged.returns[sample] > judged.returns[best] ? sample : best));
 }
 
@@ -89,8 +94,12 @@ function questionList(context) {
 function runSentence({ run, trace }) {
   const world = run.about.world ? `, which plays ${run.about.world}` : "";
   const update = trace ? ` Its update ${trace.version} is shown: ${counted(trace.episodes.id.length, "episode")}, grouped by ${
-    trace.grouping.keys.join(", where that is too small by ")}, with the loss ${trace.learner.loss_type}.` : "";
+    trace.grouping.keys[0]}${coarserKeys(trace)}, with the loss ${trace.learner.loss_type}.` : "";
   return element("p", { class: "lead" }, `This is the run “${run.name}”${world}.${update}`);
+}
+
+function coarserKeys({ grouping: { keys } }) {
+  return keys.length > 1 ? ` (a group that is too small falls back to ${keys.slice(1).join(", then to ")})` : "";
 }
 
 function startView(context) {

@@ -23,7 +23,8 @@ function strategyControls(context) {
   }
   parts.push(
     radios("Weighting", knownOptions("weights"),
-      choice.weights ?? inForce.group_weights, (weights) => choose({ weights })),
+      choice.weights ?? inForce.group_weights, (weights) =>
+        choose({ weights: unlessOwn(weights, inForce.group_weights) })),
     element("details", { class: "more", open: choice.returns || choice.baseline || choice.scale ? "" : null },
       element("summary", {}, "Baseline, scale and returns"),
       element("div", { class: "controls" }, ...finerControls(context, inForce))),
@@ -46,6 +47,12 @@ function strategyControls(context) {
   if (asked.length !== trace.grouping.keys.length || asked.some((key, place) => key !== trace.grouping.keys[place])) {
     notes.push(notice(`The run's keys name facts that change within an episode. For whole episodes they are taken without these: ${
       trace.grouping.keys.join(", ")} becomes ${asked.join(", ")}.`));
+  }
+  const even = judged.problem === null ? evenWeights(context) : null;
+  if (even !== null) notes.push(notice(even));
+  if (choice.compare && choice.view === "groups") {
+    notes.push(element("p", { class: "notice" }, "The comparison is on the next tab. ", button("Show the comparison", () =>
+      choose({ view: "advantages" }))));
   }
   const same = judged.problem === null ? sameAsRoles(context) : null;
   if (same !== null) notes.push(notice(same));
@@ -104,6 +111,18 @@ function dividesARole({ samples, groupOfSample }) {
   });
 }
 
+// Why a weighting changes nothing; null where it does.
+function evenWeights({ judged }) {
+  const { group_weights: kind, weight_key: key } = judged.settings.grouping;
+  if (kind === "none" || judged.weightOfSample.some((weight) => weight !== 0 && Math.abs(weight - 1) > 1e-9)) return null;
+  return `All weights are 1 here, so this weighting changes nothing: ${kind === "balanced" ?
+    `all groups by ${key} have as many episodes.` :
+    `it needs the returns of earlier updates by ${key}, which a run keeps only if it trains with a weighting.`}`;
+}
+
+// A choice that is the run's own value counts as none.
+const unlessOwn = (value, own) => (value === own ? null : value);
+
 const usesLaterTurns = (choice, trace, strategy) => strategy.id === "bins" &&
   numericFacts(trace).some(({ name, level }) => name === factFor(choice, trace) && level === "turn");
 
@@ -113,12 +132,13 @@ function finerControls({ choice, choose, trace }, inForce) {
   const kinds = [{ value: "episode", label: "episode" }, { value: "per_phase", label: "by turn" }];
   if (trace.turns.facts.segment) kinds.push({ value: "segment", label: "by segment" });
   return [
-    radios("Returns", kinds, choice.returns ?? inForce.returns, (returns) => choose({ returns, group: null })),
+    radios("Returns", kinds, choice.returns ?? inForce.returns, (returns) =>
+      choose({ returns: unlessOwn(returns, inForce.returns), group: null })),
     radios("Baseline", [{ value: "mean", label: "mean" }, { value: "leave_one_out", label: "leave one out" }],
-      choice.baseline ?? inForce.baseline, (baseline) => choose({ baseline })),
+      choice.baseline ?? inForce.baseline, (baseline) => choose({ baseline: unlessOwn(baseline, inForce.baseline) })),
     radios("Divide by the deviation of", knownOptions("scale"),
-      choice.scale ?? inForce.scale_rewards, (scale) => choose({ scale })),
+      choice.scale ?? inForce.scale_rewards, (scale) => choose({ scale: unlessOwn(scale, inForce.scale_rewards) })),
     toggle("Shrink small groups towards their parents", choice.shrinkage ?? inForce.shrinkage,
-      (shrinkage) => choose({ shrinkage })),
+      (shrinkage) => choose({ shrinkage: unlessOwn(shrinkage, inForce.shrinkage) })),
   ];
 }

@@ -25,8 +25,8 @@ const TOUR = [
   },
   {
     title: "Try another strategy", changes: { view: "groups", formed: true, strategy: "role" }, at: ".control-card",
-    text: "One group for each role is the least that is fair. Look how the columns change. The run itself stays as it was; " +
-      "you only see what this update would have been.",
+    text: "One group for each role is the coarsest grouping that is fair. The tour chose it: see how the columns changed. " +
+      "The run itself stays as it was; you only see what this update would have been.",
   },
   {
     title: "What groups leave", changes: { view: "advantages", strategy: "trained" }, at: ".two",
@@ -36,7 +36,7 @@ const TOUR = [
   {
     title: "From an episode to a token", changes: (context) => ({ ...AS_TRAINED, ...QUESTIONS[0].answer(context) }),
     at: "#verdict",
-    text: "The best return with a negative advantage, if there is one: its group did better. Below, each step has its " +
+    text: "A good return with a negative advantage, if there is one: its group did better still. Each step below has its " +
       "formula and its own numbers.",
   },
   {

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page, expect
 
-from tests.system.reports.explorer.pages import Open
+from tests.system.reports.explorer.pages import Open, drawn
 
 pytestmark = pytest.mark.system
 
@@ -106,3 +109,72 @@ def test_an_advantage_of_0_has_its_own_reason(
             [returns, members, level],
         )
     assert reason in text
+
+
+def minus(text: str) -> float:
+    """A number as the page writes it."""
+    return float(text.replace("\u2212", "-"))
+
+
+def test_the_weight_and_a_turns_ratio_follow_from_the_numbers_beside_them(opened: Open) -> None:
+    with opened("view=start") as page:
+        page.get_by_role("button", name="Why did this good game get a negative advantage?").click()
+        drawn(page)
+        weight = filled(page, "Normaliser")
+        found = re.fullmatch(r"weight = 1 / \((\d+) · (\d+)\) = ([\d.]+)", weight)
+        assert found is not None, weight
+        assert minus(found[3]) == pytest.approx(1 / (int(found[1]) * int(found[2])), rel=5e-3)
+        page.get_by_label("Normaliser").select_option("token")
+        drawn(page)
+        found = re.fullmatch(r"weight = 1 / (\d+) = ([\d.]+)", filled(page, "Normaliser"))
+        assert found is not None
+        assert minus(found[2]) == pytest.approx(1 / int(found[1]), rel=5e-3)
+        page.get_by_label("Loss").select_option("rloo")
+        drawn(page)
+        ratio = filled(page, "Importance ratio")
+        found = re.match(r"sum over the turn: log ρ = (\S+), ρ = (\S+); this token alone: ", ratio)
+        assert found is not None, ratio
+        assert minus(found[2]) == pytest.approx(math.exp(minus(found[1])), rel=5e-3)
+
+
+def filled(page: Page, title: str) -> str:
+    """A step's formula with its numbers."""
+    step = page.locator(".step", has=page.get_by_role("heading", name=title, exact=True))
+    return step.locator(".filled").inner_text()
+
+
+def test_what_is_as_in_training_again_is_not_called_changed(opened: Open) -> None:
+    with opened("view=formulas") as page:
+        changed = page.get_by_text("You changed the grouping or the loss")
+        for label, other in (("Loss", "dapo"), ("Normaliser", "episode")):
+            own = page.get_by_label(label, exact=True).input_value()
+            page.get_by_label(label, exact=True).select_option(other)
+            drawn(page)
+            expect(changed).to_be_visible()
+            page.get_by_label(label, exact=True).select_option(own)
+            drawn(page)
+            expect(changed).to_have_count(0)
+
+
+def test_a_weighting_without_effect_says_why(opened: Open) -> None:
+    with opened("view=groups") as page:
+        why = page.get_by_text("All weights are 1 here")
+        expect(why).to_have_count(0)  # this run weighs by performance
+        page.get_by_label("balanced").check()
+        drawn(page)
+        expect(why).to_contain_text("all groups by country have as many episodes")
+        found = page.evaluate(
+            """() => [[1, 1], [2, 0.5]].map((weightOfSample) => evenWeights({ judged: { weightOfSample,
+              settings: { grouping: { group_weights: "adaptive", weight_key: "country" } } } }))"""
+        )
+    assert "which a run keeps only if it trains with a weighting" in found[0]
+    assert found[1] is None
+
+
+def test_a_return_is_the_best_only_if_none_is_higher(opened: Open) -> None:
+    with opened("view=formulas") as page:
+        said = page.evaluate(
+            """() => [5, 4, 1].map((value) => rankInWords([1, ...new Array(998).fill(3), 5], value,
+              value === 1 ? 0 : 0.999))"""
+        )
+    assert said == ["the best of this update", "better than 99 % of this update's samples", "the lowest of this update"]
