@@ -46,7 +46,7 @@ from grpo_core.models.lora import add_adapters, load_adapters
 from grpo_core.models.pretrained import ADAPTER, load_model, plain_model, policy_payload, save_model
 from grpo_core.models.role_adapters import add_role_adapters, load_role_adapters, role_adapter_payloads
 from grpo_core.training.learner_state import without_moments
-from grpo_core.training.memory_estimate import ModelShape, check_host_memory, check_learner_memory, estimate_memory
+from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch, Episode, Probe
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.playing import TRUNCATED
@@ -367,13 +367,11 @@ class LearnerWorker:
             free_text=config.writes_free_text,
             grouping=config.grouping,
             processes=config.learner.processes,
-            on_gpu=(on_gpu := config.learner.gpus > 0),
+            on_gpu=config.learner.gpus > 0,
         )
         loaded = sum(size for _, size, _ in sizes)
         free = self._device.free_bytes(available_bytes() + loaded)
-        check_learner_memory(estimate, free, config.policy, config.learner, on_gpu=on_gpu)
-        if on_gpu:
-            check_host_memory(estimate, available_bytes(), config.learner)
+        check_learner_memory(estimate, free, config.policy, config.learner, on_gpu=config.learner.gpus > 0)
 
     def _make_learner(self) -> Learner:
         """Make the learner of the loaded model. Raises ResourceError if it would not fit in memory."""

@@ -83,7 +83,7 @@ class RolloutSettings(Settings):
         900.0,
         gt=0,
         le=LONGEST_WAIT_S,
-        description="Seconds for the cluster to have room for a further actor, or for a lost one",
+        description="Seconds for the cluster to have room for actors that need further nodes, or for a lost one",
     )
     cpus_per_actor: float = Field(1.0, gt=0, description="CPU cores that Ray keeps for one rollout actor")
     gpus_per_actor: float = Field(

@@ -32,7 +32,7 @@ def needed_bytes(config: Config) -> int:
     """Lower estimate of the memory a run needs on one machine: processes, weights, optimizer and activations."""
     estimate, peers = learner_estimate(config), config.learner.processes - 1
     # A learner on a GPU keeps here its state between updates, and copies on their way to engines and disk.
-    here = estimate.weights + estimate.moments + estimate.reference + estimate.published + estimate.offloaded
+    here = estimate.weights + estimate.moments + estimate.reference + estimate.on_host
     learner = WORKER_BYTES + (here if config.learner.gpus else estimate.total)
     peer = learner_estimate(config, publishes=False)
     learner += peers * (GPU_PEER_BYTES + peer.on_host if config.learner.gpus else WORKER_BYTES + peer.total)

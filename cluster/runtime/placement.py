@@ -145,26 +145,44 @@ def placed(
     import ray
 
     wanted, count = bundles(rollout, learner), learner.processes
-    there = ray.cluster_resources()
-    fits = all(_total(wanted, kind) <= there.get(kind, 0.0) for kind in ("CPU", "GPU"))  # if it were idle
+    asked = [(wanted, "PACK")]
+    if count > 1:
+        asked = [(wanted[:count], learner.process_placement.upper()), (wanted[count:], "PACK")]
+    fits = _fits(asked, [_processors(node["Resources"]) for node in ray.nodes() if node["Alive"]])
     if fits:
         limit = _Limit(rollout.start_timeout_s, "rollout.start_timeout_s")
     else:
         limit = _Limit(rollout.node_timeout_s if may_grow else 0.0, "rollout.node_timeout_s")
-    asked = [(wanted, "PACK")]
-    if count > 1:
-        asked = [(wanted[:count], learner.process_placement.upper()), (wanted[count:], "PACK")]
     with ExitStack() as stack:
         groups = []
         for each in asked:
             groups.append(stack.enter_context(_requested(*each)))
-            # Where there is room, the learner's processes choose their nodes first. Else the actors' places are
-            # requested meanwhile, so that the nodes for both come at the same time.
-            groups[-1].wait(WAIT_STEP_S)
+            # Where the nodes are there, the learner's processes choose theirs first. Else all places are requested
+            # before one is waited for, so that the nodes for all come at the same time.
+            if fits:
+                _wait_for(groups[-1], *each, limit, None)
         for group, each in zip(groups, asked, strict=True):
             if _wait_for(group, *each, limit, notice):
                 notice = None
         yield Placement(rollout, learner, groups[-1], groups[0] if count > 1 else None)
+
+
+def _fits(asked: Sequence[tuple[Sequence[Bundle], str]], nodes: Sequence[Bundle]) -> bool:
+    """Whether the nodes could hold all places if they were idle; it does not try to pack them."""
+    places = [bundle for wanted, _ in asked for bundle in wanted]
+    # Each place lies on one node, and so do all of a strict pack together.
+    places += [_sum(wanted) for wanted, strategy in asked if strategy == "STRICT_PACK"]
+    return _holds(_sum(nodes), _sum([bundle for wanted, _ in asked for bundle in wanted])) and all(
+        any(_holds(node, place) for node in nodes) for place in places
+    )
+
+
+def _holds(node: Bundle, place: Bundle) -> bool:
+    return all(amount <= node.get(kind, 0.0) for kind, amount in place.items())
+
+
+def _sum(places: Sequence[Bundle]) -> Bundle:
+    return {kind: _total(places, kind) for kind in ("CPU", "GPU")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +223,7 @@ def _wait_for(
         if limit.waited_s >= limit.seconds:
             raise RunError(_unsatisfied(wanted, limit, one_node=strategy == "STRICT_PACK"))
         if notice is not None and not told and limit.waited_s >= NOTICE_AFTER_S:
-            notice(f"Ray has no room yet for {_counted(wanted)}: it is waited for up to {limit}")
+            notice(f"Ray has no room yet for {_counted(wanted)}; the run waits up to {limit}")
             told = True
     return told
 

@@ -206,27 +206,6 @@ def check_learner_memory(
     )
 
 
-def check_host_memory(estimate: MemoryEstimate, available: int, learner: LearnerSettings) -> None:
-    """Raise ResourceError, with what to change, if a learner on a GPU needs more of the host's memory than available.
-
-    ``available``: free bytes of the machine.
-    """
-    if estimate.on_host <= available:
-        return
-    offloads = estimate.offloaded > estimate.published
-    raise ResourceError(
-        f"the learner needs about {estimate.on_host / _GIB:.2f} GiB of the host's memory beside its GPU "
-        f"({'offloaded activations' if offloads else 'weights for engines and disk'}), {available / _GIB:.2f} GiB are "
-        "free: "
-        + (
-            f"lower learner.tokens_per_microbatch ({learner.tokens_per_microbatch}), or unset "
-            "learner.activation_offloading"
-            if offloads
-            else "take a machine with more memory, or a smaller model"
-        )
-    )
-
-
 def _block_input(shape: ModelShape, tokens: int) -> int:
     return 4 * tokens * shape.hidden
 

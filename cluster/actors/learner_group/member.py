@@ -22,7 +22,7 @@ from grpo_core.models.lora import ONLY, add_adapters, has_adapters
 from grpo_core.models.pretrained import empty_model, plain_model
 from grpo_core.models.role_adapters import adapter_roles, add_role_adapters
 from grpo_core.training.learner_state import LearnerState
-from grpo_core.training.memory_estimate import ModelShape, check_host_memory, check_learner_memory, estimate_memory
+from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch
 
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ class LearnerMember:
 
 def check_peer_memory(config: Config, model: PreTrainedModel, device: torch.device) -> None:
     """Raise ResourceError if a peer's share would not fit on its device."""
+    on_gpu = device.type == "cuda"
     parameters = sum(value.numel() for value in model.parameters())
     shape = ModelShape.of(model.config)
     adapters = adapter_parameters(config.policy, shape) * config.policies_per_version if config.policy.use_peft else 0
@@ -190,12 +191,10 @@ def check_peer_memory(config: Config, model: PreTrainedModel, device: torch.devi
         free_text=config.writes_free_text,
         processes=config.learner.processes,
         publishes=False,
-        on_gpu=(on_gpu := device.type == "cuda"),
+        on_gpu=on_gpu,
     )
     free = torch.cuda.mem_get_info(device)[0] if on_gpu else available_bytes()
     check_learner_memory(estimate, int(free), config.policy, config.learner, on_gpu=on_gpu)
-    if on_gpu:
-        check_host_memory(estimate, available_bytes(), config.learner)
 
 
 def node_address() -> str:

@@ -79,9 +79,16 @@ function insideTrace(given, trace) {
   if (kept.episode !== null && kept.episode >= trace.episodes.id.length) Object.assign(kept, { episode: null });
   const recorded = trace.recorded.get(kept.turn);
   if (!recorded || kept.token >= recorded.trained.length) kept.token = null;
+  for (const [name, own] of Object.entries(ownSettings(trace))) if (kept[name] === own) kept[name] = null; // no what-if
   if (kept.role !== "all" && !trace.episodes.role.includes(kept.role)) kept.role = null;
   return kept;
 }
+
+// What an update was made with, by the names of choices.
+const ownSettings = ({ learner, grouping }) => ({
+  returns: learner.returns, loss: learner.loss_type, normalizer: learner.normalizer, baseline: grouping.baseline,
+  scale: grouping.scale_rewards, shrinkage: grouping.shrinkage, weights: grouping.group_weights,
+});
 
 function show(context) {
   const view = viewsOf(context).find(({ id }) => id === context.choice.view) ?? VIEWS[0];

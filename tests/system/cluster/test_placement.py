@@ -88,13 +88,13 @@ def test_a_learner_and_rollouts_that_take_turns_see_the_same_gpu() -> None:
 
 
 def test_a_cluster_that_may_grow_is_waited_for_and_the_user_is_told() -> None:
-    asked, notices = config("rollout.actors=6", "learner.processes=2", "rollout.node_timeout_s=7"), []
+    asked, notices = config("rollout.actors=6", "learner.processes=2", "rollout.node_timeout_s=12"), []
     with (
-        pytest.raises(RunError, match=r"within 7 s \(rollout.node_timeout_s\): they ask for 6 x \[1 CPU\]"),
+        pytest.raises(RunError, match=r"within 12 s \(rollout.node_timeout_s\): they ask for 6 x \[1 CPU\]"),
         placed(asked.rollout, asked.learner, may_grow=True, notice=notices.append),
     ):
         raise AssertionError("placed")
-    assert notices == ["Ray has no room yet for 6 x [1 CPU]: it is waited for up to 7 s (rollout.node_timeout_s)"]
+    assert notices == ["Ray has no room yet for 6 x [1 CPU]; the run waits up to 12 s (rollout.node_timeout_s)"]
     with places_of(config("rollout.actors=4")):
         pass  # neither group of the refused run holds resources
 

@@ -20,11 +20,11 @@ function beforeAfterFigure({ judged }) {
     meanInWords(judged), panels, "value");
 }
 
-// Why advantages may have another mean than 0; empty where it is 0.
-function meanInWords({ advantages, groups }) {
-  const isPartial = groups.some(({ decided, members }) => decided.length < members.length);
-  if (exactZero(meanOf(advantages)) === 0 || !isPartial) return "";
-  return " The advantages' mean is not 0, because some groups' means also count members that a finer group judges.";
+// What makes the advantages' mean another than 0; empty where it is 0.
+function meanInWords({ advantages }) {
+  if (exactZero(meanOf(advantages)) === 0) return "";
+  return " The advantages' mean is not 0: that happens where a group's mean also counts members that a finer group judges, " +
+    "where a baseline is not the group's plain mean, and where weights divide a group.";
 }
 
 // The same batch against one global mean and against its groups' means.

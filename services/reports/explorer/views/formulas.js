@@ -30,18 +30,20 @@ function interestingTurns(context) {
     .sort((left, right) => Math.abs(judged.advantages[right]) - Math.abs(judged.advantages[left])).slice(0, 12);
   const rows = order.map((sample) => ({
     cells: [sampleName(context, sample), judged.returns[sample], judged.baselineOfSample[sample], judged.advantages[sample],
-      tokensRecorded(context, sample) ? "recorded" : null],
-    onPress: () => choose({ episode: judged.samples[sample].episode, turn: judged.samples[sample].turn }),
+      turnWithPass(context, sample) === undefined ? null : "recorded"],
+    onPress: () => choose({ episode: judged.samples[sample].episode, turn: turnWithPass(context, sample) ??
+      judged.samples[sample].turn }),
   }));
   return element("div", { class: "card padded" }, element("h3", {}, "Largest advantages of this update"),
     dataTable([judged.samplesAreTurns ? "Turn" : "Episode", "Return", "Baseline", "Advantage", "Tokens"], rows, { caption:
       "Where tokens were recorded, the steps go on to the loss" }));
 }
 
-// Whether tokens were recorded of a sample's turn, or of any turn of an episode.
-function tokensRecorded({ judged, trace }, sample) {
+// A turn of a sample whose tokens were recorded with a pass; undefined without any.
+function turnWithPass({ judged, trace }, sample) {
   const { episode, turn } = judged.samples[sample];
-  return turn === null ? hasTokens(trace, episode) : trace.recorded.has(turn);
+  const turns = turn === null ? turnsOfEpisode(trace, episode) : [turn];
+  return turns.find((each) => trace.recorded.get(each)?.passes.length > 0);
 }
 
 // One sentence that says why the advantage is what it is.
@@ -60,7 +62,8 @@ function verdict(context, sample) {
   else if (advantage === 0) text = `${standing}, ${zeroReason(context, sample, group)}: the advantage is 0.`;
   else {
     const side = advantage > 0 ? "above" : "below";
-    const join = (better > 0.5) === (advantage > 0) ? "and" : "but";
+    const isHigh = better > 0.5 || value === highestOf(judged.returns);
+    const join = isHigh === (advantage > 0) ? "and" : "but";
     text = `${standing}, ${join} ${side} the mean ${formatNumber(baseline)} of its group “${group}”: its advantage is ${
       signed(advantage)}, ${isKept(context, sample) ? `so what it did is made ${advantage > 0 ? "more" : "less"} likely.` :
         "but the run keeps the largest advantages alone, and this one is not among them."}${weightInWords(context, sample)}${
@@ -70,8 +73,12 @@ function verdict(context, sample) {
 }
 
 function rankInWords(returns, value, better) {
+  const highest = highestOf(returns);
+  const alike = returns.filter((each) => each === value).length;
+  if (alike === returns.length) return "that of all samples of this update";
   if (better === 0) return "the lowest of this update";
-  if (returns.every((each) => each <= value)) return "the best of this update";
+  if (value === highest) return alike === 1 ? "the best of this update" : `the best of this update, as ${
+    alike === 2 ? "is one other" : `are ${formatNumber(alike - 1)} others`}`;
   return `better than ${better > 0.99 ? "99 %" : percent(better)} of this update's samples`;
 }
 

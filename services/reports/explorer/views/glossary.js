@@ -21,8 +21,9 @@ const GLOSSARY = [
   ["phase", "The part of an episode in which a decision was made.", "phase"],
   ["S1901M", "A phase of a game of Diplomacy: S1901M is the spring of 1901, F is fall and W winter; M is for moves, R for " +
     "retreats, A for adjustments.", "own_centers"],
-  ["weighting", "How much each role's advantages count: “balanced” gives all roles the same, “performance” gives more to " +
-    "those that earn less, “adaptive” to those whose returns move. The mean weight of an episode is 1."],
+  ["weighting", "How much the advantages of each {role} count, or of each group that weight_key names: “balanced” gives all " +
+    "the same, “performance” gives more to those that earn less, “adaptive” to those whose returns move. The mean weight " +
+    "of an episode is 1."],
   ["shrinkage", "A small group's mean is moved towards that of the coarser group that it is part of (its parent)."],
   ["min_group_size", "The run's setting for the fewest episodes that a group may have."],
   ["step", "An optimizer step. An update may have several, of one minibatch each."],

@@ -198,7 +198,11 @@ function explainedFigure(context) {
 
 const explainableStrategies = ({ choice, trace, judged }) => STRATEGIES.filter((strategy) => strategy.id !== "none" &&
   !strategy.warning && !usesOutcome(choice, trace, strategy) && strategyProblem(strategy, trace,
-    judged.settings.learner) === null);
+    judged.settings.learner) === null && !(["trained", "unphased"].includes(strategy.id) && trainedOnOutcomes(trace)));
+
+// Whether a key of the run names what is known only afterwards.
+const trainedOnOutcomes = ({ grouping, episodes }) => grouping.allow_outcome_keys && grouping.keys.some((key) =>
+  ["return", ...Object.keys(episodes.outcome)].some((name) => key.split("+").some((part) => part.split(":")[0] === name)));
 
 function explainNext(found, context) {
   const strategy = found.waiting.shift();
@@ -219,17 +223,20 @@ function showExplained({ items, repeated, waiting, place }, choice) {
     place.replaceChildren(element("p", { class: "soft" }, "Comparing how well each grouping predicts returns …"));
     return;
   }
-  if (items.length === 0) return;
+  if (items.length === 0) {
+    place.replaceChildren(notice("The returns of this update do not differ within roles, so no grouping predicts them."));
+    return;
+  }
   const shown = items.map(({ id, name, value }) => ({ name, value, color: id === choice.strategy ? "var(--accent)" :
     "var(--soft)" }));
   const best = items.reduce((most, item) => (item.value > most.value ? item : most));
-  const verdict = best.value > 0 ? `Here “${best.name}” predicts most.` : "Here none predicts returns of this one update: " +
-    `the groups have too few episodes for that. “${best.name}” is nearest to it.`;
+  const verdict = best.value > 0 ? `Here “${best.name}” predicts most.` :
+    `Here no grouping predicts the returns of this one update; “${best.name}” comes nearest.`;
   const again = repeated.length === 0 ? "" : ` Left out, because they make the groups by role again: ${repeated.join(", ")}.`;
   place.replaceChildren(figureOf({
     title: "Which grouping predicts returns?",
     note: `${verdict} The bars are the share of the variance within roles that the mean of a group's other episodes ` +
-      "predicts. At or below 0, what a mean of so few episodes says is lost in its noise. Groups made from outcomes are " +
+      "predicts. At or below 0, the noise of such a mean is larger than what it says. Groups made from outcomes are " +
       `left out.${again}`,
     chart: bars({ items: shown, unit: "" }), label: items.map(({ name, value }) => `${name} ${percent(value)}`).join(", "),
     table: { head: ["Strategy", "Share"], rows: items.map(({ name, value }) => [name, value]) },

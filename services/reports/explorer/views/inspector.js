@@ -103,7 +103,7 @@ function turnCard(context) {
         `${formatNumber(turns.written[turn])} / ${formatNumber(turns.trained[turn])}`],
       ["Defects", defects ? defects.join(", ") : null],
       ...(judged.problem === null ? sampleFigures(context, judged.sample_of_turn[turn]) : []),
-    ]), moreFigures("Known before", facts), choice.view === "formulas" ? null : tokenText(context));
+    ]), moreFigures("Known before", facts), choice.view === "formulas" && judged.problem === null ? null : tokenText(context));
 }
 
 // The words of a turn; trained ones are buttons, coloured by their slope.

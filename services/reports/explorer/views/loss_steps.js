@@ -113,8 +113,8 @@ const NORMALIZER_TEXTS = {
 
 function normalizerStep({ settings, weight, turnTokens }) {
   const name = namedNormalizer(settings);
-  const divisor = name === "turn" ? `(${turnTokens} · ${Math.round(1 / weight / turnTokens)})` :
-    ["token", "batch_token"].includes(name) ? String(Math.round(1 / weight)) : null;
+  const divisor = !(weight > 0) ? null : name === "turn" ? `(${turnTokens} · ${Math.round(1 / weight / turnTokens)})` :
+    ["token", "batch_token"].includes(name) ? String(Number((1 / weight).toPrecision(6))) : null;
   return step("Normaliser", `loss = Σ weight · L, by ${name}`, `weight = ${divisor === null ? "" : `1 / ${divisor} = `}${
     formatNumber(weight)}`, `${NORMALIZER_TEXTS[name]} A step is one optimizer step, of which an update may have several; ` +
     `this turn has ${counted(turnTokens, "trained token")}.`);

@@ -48,7 +48,7 @@ function questionText(text, { run, trace }) {
   return text.replace("role", run.role_name).replace("game", word);
 }
 
-const CLEARLY_BELOW = -0.25; // deviations
+const CLEARLY_BELOW = -0.25; // deviations of the advantages
 
 // The sample with a negative advantage whose return beats most of the update; null without any. One whose tokens were
 // recorded comes first if it is among the better half, so that the derivation goes on to a token, and of these one that
@@ -60,7 +60,8 @@ function surprisingSample(judged, trace) {
   const median = sorted[Math.floor(sorted.length / 2)];
   const hasTokens = (sample) => judged.samplesAreTurns && trace.recorded.get(sample)?.passes.length > 0;
   const shown = negative.filter((sample) => hasTokens(sample) && judged.returns[sample] > median);
-  const clear = shown.filter((sample) => judged.advantages[sample] <= CLEARLY_BELOW);
+  const deviation = Math.sqrt(varianceOf(judged.advantages));
+  const clear = shown.filter((sample) => judged.advantages[sample] <= CLEARLY_BELOW * deviation);
   const candidates = [clear, shown, negative].find(({ length }) => length > 0);
   return candidates.reduce((best, sample) =>
     (judged.returns[sample] > judged.returns[best] ? sample : best));

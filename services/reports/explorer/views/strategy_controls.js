@@ -25,7 +25,7 @@ function strategyControls(context) {
     radios("Weighting", knownOptions("weights"),
       choice.weights ?? inForce.group_weights, (weights) =>
         choose({ weights: unlessOwn(weights, inForce.group_weights) })),
-    element("details", { class: "more", open: choice.returns || choice.baseline || choice.scale ? "" : null },
+    element("details", { class: "more", "data-key": "finer", open: choice.returns || choice.baseline || choice.scale ? "" : null },
       element("summary", {}, "Baseline, scale and returns"),
       element("div", { class: "controls" }, ...finerControls(context, inForce))),
     toggle("Compare with another strategy", choice.compare, (compare) => choose({ compare })),
@@ -113,11 +113,14 @@ function dividesARole({ samples, groupOfSample }) {
 
 // Why a weighting changes nothing; null where it does.
 function evenWeights({ judged }) {
-  const { group_weights: kind, weight_key: key } = judged.settings.grouping;
-  if (kind === "none" || judged.weightOfSample.some((weight) => weight !== 0 && Math.abs(weight - 1) > 1e-9)) return null;
+  const { group_weights: kind, weight_key: key, min_group_weight: low, max_group_weight: high } = judged.settings.grouping;
+  const isMixed = judged.strategy.id === "none"; // one mean for all has no group weights
+  if (kind === "none" || isMixed || judged.weightOfSample.some((weight) => Math.abs(weight - 1) > 1e-9)) return null;
+  if (low === 1 || high === 1) return "All weights are 1: min_group_weight and max_group_weight allow no others.";
   return `All weights are 1 here, so this weighting changes nothing: ${kind === "balanced" ?
-    `all groups by ${key} have as many episodes.` :
-    `it needs the returns of earlier updates by ${key}, which a run keeps only if it trains with a weighting.`}`;
+    `all groups by ${key} have equally many episodes.` :
+    `it needs differences in the returns of earlier updates by ${key}, which a run keeps only if it trains with a ` +
+    "weighting, and for its own kind of returns."}`;
 }
 
 // A choice that is the run's own value counts as none.

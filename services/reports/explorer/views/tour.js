@@ -25,7 +25,7 @@ const TOUR = [
   },
   {
     title: "Try another strategy", changes: { view: "groups", formed: true, strategy: "role" }, at: ".control-card",
-    text: "One group for each role is the coarsest grouping that is fair. The tour chose it: see how the columns changed. " +
+    text: "One group for each role is the coarsest grouping that is fair. The tour chose it: these columns are its groups. " +
       "The run itself stays as it was; you only see what this update would have been.",
   },
   {

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
@@ -26,7 +27,9 @@ def shown(value: float) -> str:
 def test_a_good_game_with_a_negative_advantage_is_explained(opened: Open, trace: dict[str, Any]) -> None:
     below = [(value, advantage) for value, advantage in zip(trace["returns"], trace["advantages"], strict=True)
              if advantage < 0]  # fmt: skip
-    value, advantage = max(pair for pair in below if pair[1] <= -0.25)  # clearly below its group
+    value, advantage = max(
+        pair for pair in below if pair[1] <= -0.25 * np.std(trace["advantages"])
+    )  # clearly below its group
     with opened() as page:
         page.get_by_role("button", name="Why did this good game get a negative advantage?").click()
         drawn(page)

@@ -129,6 +129,11 @@ def test_the_weight_and_a_turns_ratio_follow_from_the_numbers_beside_them(opened
         found = re.fullmatch(r"weight = 1 / (\d+) = ([\d.]+)", filled(page, "Normaliser"))
         assert found is not None
         assert minus(found[2]) == pytest.approx(1 / int(found[1]), rel=5e-3)
+        page.get_by_label("Normaliser").select_option("batch_token")
+        drawn(page)
+        found = re.fullmatch(r"weight = 1 / ([\d.]+) = ([\d.]+)", filled(page, "Normaliser"))
+        assert found is not None
+        assert minus(found[2]) == pytest.approx(1 / float(found[1]), rel=5e-3)
         page.get_by_label("Loss").select_option("rloo")
         drawn(page)
         ratio = filled(page, "Importance ratio")
@@ -162,19 +167,35 @@ def test_a_weighting_without_effect_says_why(opened: Open) -> None:
         expect(why).to_have_count(0)  # this run weighs by performance
         page.get_by_label("balanced").check()
         drawn(page)
-        expect(why).to_contain_text("all groups by country have as many episodes")
+        expect(why).to_contain_text("all groups by country have equally many episodes")
         found = page.evaluate(
-            """() => [[1, 1], [2, 0.5]].map((weightOfSample) => evenWeights({ judged: { weightOfSample,
-              settings: { grouping: { group_weights: "adaptive", weight_key: "country" } } } }))"""
+            """() => [["role", [1, 1], 2], ["role", [2, 0.5], 2], ["none", [1, 1], 2], ["role", [1, 1], 1]].map(
+              ([id, weightOfSample, max_group_weight]) => evenWeights({ judged: { weightOfSample, strategy: { id },
+                settings: { grouping: { group_weights: "adaptive", weight_key: "country", min_group_weight: 0.5,
+                  max_group_weight } } } }))"""
         )
     assert "which a run keeps only if it trains with a weighting" in found[0]
     assert found[1] is None
+    assert found[2] is None
+    assert "allow no others" in found[3]
+
+
+def test_an_address_that_names_the_runs_own_settings_is_no_change(opened: Open) -> None:
+    with opened("view=groups&loss=grpo&shrinkage=false&weights=performance") as page:
+        expect(page.get_by_text("You changed the grouping or the loss")).to_have_count(0)
+        page.locator("summary", has_text="Baseline, scale and returns").click()
+        for label in ("leave one out", "mean"):
+            page.get_by_label(label, exact=True).check()
+            drawn(page)
+            expect(page.get_by_label(label, exact=True)).to_be_visible()  # its panel stays open
+        expect(page.get_by_text("You changed the grouping or the loss")).to_have_count(0)
 
 
 def test_a_return_is_the_best_only_if_none_is_higher(opened: Open) -> None:
     with opened("view=formulas") as page:
         said = page.evaluate(
-            """() => [5, 4, 1].map((value) => rankInWords([1, ...new Array(998).fill(3), 5], value,
-              value === 1 ? 0 : 0.999))"""
+            """() => [...[5, 4, 1].map((value) => rankInWords([1, ...new Array(997).fill(3), 4, 5], value,
+              value === 1 ? 0 : 0.998)), rankInWords([1, 1, 0], 1, 1 / 3), rankInWords([2, 2], 2, 0)]"""
         )
-    assert said == ["the best of this update", "better than 99 % of this update's samples", "the lowest of this update"]
+    assert said == ["the best of this update", "better than 99 % of this update's samples", "the lowest of this update",
+                    "the best of this update, as is one other", "that of all samples of this update"]  # fmt: skip
