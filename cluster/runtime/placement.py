@@ -159,11 +159,10 @@ def placed(
             groups.append(stack.enter_context(_requested(*each)))
             # Where the nodes are there, the learner's processes choose theirs first. Else all places are requested
             # before one is waited for, so that the nodes for all come at the same time.
-            if fits:
-                _wait_for(groups[-1], *each, limit, None)
-        for group, each in zip(groups, asked, strict=True):
-            if _wait_for(group, *each, limit, notice):
-                notice = None
+            if fits or len(groups) == len(asked):
+                for group, wish in zip(groups, asked, strict=False):
+                    if _wait_for(group, *wish, limit, notice):
+                        notice = None
         yield Placement(rollout, learner, groups[-1], groups[0] if count > 1 else None)
 
 

@@ -63,7 +63,7 @@ def test_four_processes_make_the_updates_of_one_and_are_resumed_by_two_and_one(
 @pytest.mark.parametrize(
     ("settings", "tensor"),
     [((), 1), ((), 12), (LORA, 12), (LORA, 40), (SPECIALISTS, 60)],
-    ids=["the first weight", "a weight", "a merged weight", "an adapter", "an adapter of a role"],
+    ids=["full weights, 1st", "full weights, 12th", "adapter, 12th", "adapter, 40th", "adapters of roles, 60th"],
 )
 def test_a_death_within_a_checkpoint_loses_and_doubles_no_episode(
     tmp_path: Path, settings: tuple[str, ...], tensor: int

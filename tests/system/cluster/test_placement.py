@@ -99,6 +99,18 @@ def test_a_cluster_that_may_grow_is_waited_for_and_the_user_is_told() -> None:
         pass  # neither group of the refused run holds resources
 
 
+def test_the_user_is_also_told_where_there_are_nodes_enough_but_in_use() -> None:
+    asked, notices = config("rollout.gpus_per_actor=4", "rollout.start_timeout_s=12"), []
+    with (
+        places_of(config("learner.gpus=1")),
+        pytest.raises(RunError, match=r"within 12 s \(rollout.start_timeout_s\)"),
+        placed(asked.rollout, asked.learner, may_grow=True, notice=notices.append),
+    ):
+        raise AssertionError("placed")
+    assert len(notices) == 1
+    assert "no room yet" in notices[0]
+
+
 def test_an_impossible_placement_is_refused_in_one_line_with_request_and_resources() -> None:
     with pytest.raises(RunError) as caught, places_of(config("rollout.actors=2", "rollout.gpus_per_actor=3")):
         raise AssertionError("placed")

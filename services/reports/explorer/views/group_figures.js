@@ -15,7 +15,8 @@ function groupTable(context) {
     return {
       cells: [judged.names[index], ...(isDivided ? [numbersOfGroup(context, index)] : []), group.level,
         group.decided.length, group.members.length, episodes, mean, std,
-        sizeVerdict(judged, index).replace(" ", "\u00a0"), ...(isShrunk ? [percent(share)] : []), ...(isFlat ? [zero ? "all 0" : ""] : []),
+        sizeVerdict(judged, index).replace(" ", "\u00a0"), ...(isShrunk ? [percent(share)] : []),
+        ...(isFlat ? [zero ? "all 0" : ""] : []),
         ...(weights === "none" ? [] : [judged.weightOfSample[group.decided[0]]])],
       onPress: () => choose({ group: judged.names[index], episode: null }),
       selected: choice.group === judged.names[index],

@@ -10,7 +10,8 @@ function lossSteps(context, turn) {
   }
   const token = choice.token ?? 0;
   const row = rows.byPlace.get(`${turn}/${token}`);
-  const written = element("section", { class: "card padded", id: "written" }, tokenText({ ...context, choice: { ...choice, turn, token } }));
+  const written = element("section", { class: "card padded", id: "written" },
+    tokenText({ ...context, choice: { ...choice, turn, token } }));
   if (row === undefined) return [written]; // which says why
   const shown = { ...lossOfRow(rows, row, recorded, token, trace.turns.trained[turn]),
     ratioIsOne: switchedOff(choice).has("ratio") };
